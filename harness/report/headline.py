@@ -144,6 +144,8 @@ def _passed(verdict: Verdict) -> str:
     if pause and pause >= SHORTEST_PAUSE_S:
         fault = known.get("longest_unavailability_fault")
         parts.append(f"longest pause {_seconds(pause)}" + (f", after {fault}" if fault else ""))
+    if "ended" in known and known.get("epochs"):  # of another system: in one epoch no election shows what it does
+        parts.append("1 epoch" if known["epochs"] == 1 else f"{known['epochs']:,} epochs")
     codes = {one["node"]: one["code"] for one in known.get("ended") or ()}
     parts += [f"node {node} ended by itself, with exit code {code}" for node, code in codes.items()]
     return "; ".join(parts)

@@ -29,7 +29,7 @@ from zab_chaos.harness.backends.system.clients import SystemClient
 from zab_chaos.harness.backends.system.final_checks import KINDS, TIMEOUT_SECONDS, FinalChecks
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.mistakes import BackendMistake, TimedCalls, called, describe
-from zab_chaos.harness.backends.system.records import Records
+from zab_chaos.harness.backends.system.records import NOTHING, Records
 from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses
 from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.backends.system.workload import RAISED_SECONDS, SystemLoad
@@ -361,9 +361,11 @@ class SystemDeployment(ProcessDeployment):
         last = {node: self._records.delivered(node) for node in self.cluster.nodes}
         if len(set(last.values())) == 1:
             return None
-        return "not everything delivered: " + ", ".join(
-            f"node-{node} up to {show(zxid)}" for node, zxid in last.items()
-        )
+        silent = [node for node, zxid in last.items() if zxid == NOTHING]
+        if silent:
+            return f"no `deliver` or `restore` was recorded in the last life of {node_names(silent)}"
+        upto = ", ".join(f"node-{node} up to {show(zxid)}" for node, zxid in last.items())
+        return f"what the nodes have recorded differs at the end: delivered by {upto}"
 
     def finish(self) -> None:
         if self._records is not None:

@@ -27,7 +27,7 @@ from zab_chaos.node.tree.refusal import brief
 LISTED = 5  # mistakes that are listed
 TAIL_BYTES = 2**16  # at the end of a file, in which its last line is
 TOLERANCE_NS = 10**9  # that the two clocks of a machine may drift apart during a run
-_NOTHING = (0, 0)  # the zxid before the first transaction
+NOTHING = (0, 0)  # the zxid before the first transaction
 
 TransactionZxid = tuple[U32, Annotated[int, Meta(ge=1, le=2**32 - 1)]]
 Event = dict[str, Any]
@@ -133,14 +133,14 @@ class Records:
         mistakes: list[str] = []
         log_ends: dict[int, ZxidPair] = {}  # by node
         for key, life in sorted(self._lives.items()):
-            tracer = _Tracer(_NOTHING if life.empty else log_ends.get(life.node, _NOTHING))
+            tracer = _Tracer(NOTHING if life.empty else log_ends.get(life.node, NOTHING))
             events = self._events(life, tracer, mistakes)
             lines = [msgspec.json.encode(event | {"n": n}) + b"\n" for n, event in enumerate(events, 1)]
             self._folder.file(trace_name(*key)).write_bytes(b"".join(lines))
             log_ends[life.node] = tracer.log_end
         if mistakes:
             more = [f"and {len(mistakes) - LISTED} more"] if len(mistakes) > LISTED else []
-            words = 'nodes have recorded what can\'t be read (docs/backends.md, "What nodes record"):'
+            words = 'nodes of the backend have recorded what can\'t be read (docs/backends.md, "What nodes record"):'
             raise BackendMistake("\n".join([words, *mistakes[:LISTED], *more]))
         for life in self._lives.values():
             life.file.unlink(missing_ok=True)
@@ -181,7 +181,7 @@ class _Tracer:
     """
 
     def __init__(self, log_end: ZxidPair) -> None:
-        self.delivered = _NOTHING
+        self.delivered = NOTHING
         self.log_end = log_end
 
     def events(self, line: Line) -> Iterator[Event]:
@@ -250,4 +250,4 @@ def _last_delivered(file: Path) -> ZxidPair:
                 line = _decode(text)
                 if isinstance(line, Deliver | Restore):
                     return line.zxid
-    return _NOTHING
+    return NOTHING

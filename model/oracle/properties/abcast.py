@@ -1,10 +1,11 @@
 """The core properties of atomic broadcast (DSN 2011, section III-A): integrity, total order, agreement."""
 
-from zab_chaos.model.events import Accept, Broadcast, DiskAfterLife
+from zab_chaos.model.events import Accept, Batch, Broadcast, DiskAfterLife
 from zab_chaos.model.oracle.delivered_history import Conflict, Delivery
 from zab_chaos.model.oracle.evidence import show, zxid_range
 from zab_chaos.model.oracle.properties.checker import DeliveryChecker
 from zab_chaos.node.core import digest as dg
+from zab_chaos.node.tree.refusal import brief
 
 
 class Integrity(DeliveryChecker):
@@ -42,14 +43,14 @@ class Integrity(DeliveryChecker):
             broadcast = primary.event_of(event.first + offset)
             if broadcast is not None:
                 self.findings.add(
-                    f"node {event.node} delivered {show(zxid)} with digest {dg.show(digest)}, but node {primary.node}, the "
-                    f"primary, had broadcast it with digest {dg.show(primary.digests[event.first + offset - 1])}"
+                    f"node {event.node} delivered {show(zxid)} {_content(event, digest)}, but node {primary.node}, the "
+                    f"primary, had broadcast it {_content(broadcast, primary.digests[event.first + offset - 1])}"
                     + self._whose(digest),
                     [broadcast, event],
                 )
                 return
         self.findings.add(
-            f"node {event.node} delivered {show(zxid)} (digest {dg.show(digest)}), which nobody had broadcast"
+            f"node {event.node} delivered {show(zxid)} {_content(event, digest)}, which nobody had broadcast"
             + self._whose(digest),
             [event],
         )
@@ -154,12 +155,17 @@ class Agreement(DeliveryChecker):
             return
         history, author = self.facts.history, conflict.first_delivery
         at = min(conflict.index, len(history) - 1)
-        expected = f"{show(history.zxids[at])} (digest {dg.show(history.digests[at])})"
+        expected = f"{show(history.zxids[at])} {_content(author, history.digests[at])}"
         after = delivery.before if conflict.zxid == delivery.event.zxid else conflict.zxid - 1
         who = f"node {author.node}" if author.node != delivery.event.node else f"in its life {author.life} it"
         self.findings.add(
-            f"node {delivery.event.node} delivered {show(conflict.zxid)} (digest {dg.show(conflict.digest)}) after "
+            f"node {delivery.event.node} delivered {show(conflict.zxid)} {_content(delivery.event, conflict.digest)} after "
             f"{show(after)}, but {who} had delivered {expected} " + ("there" if at == conflict.index else "last"),
             [author, delivery.event],
             frozenset() if conflict.kind == "bytes" else None,
         )
+
+
+def _content(event: Batch, digest: int) -> str:
+    """Return how a transaction of the event differs from others: by what a foreign system calls it, or by its digest."""
+    return f"with digest {dg.show(digest)}" if event.data is None else f"as {brief(event.data)!r}"

@@ -73,6 +73,12 @@ def test_a_short_pause_is_not_mentioned(seconds: float, said: bool) -> None:
     assert ("pause" in headline(judged(Outcome.PASS, **METRICS | {"longest_unavailability_s": seconds}))) == said
 
 
+@pytest.mark.parametrize(("epochs", "said"), [(0, ""), (1, "; 1 epoch"), (6, "; 6 epochs")])
+def test_of_another_system_the_number_of_epochs_is_named(epochs: int, said: str) -> None:
+    assert headline(judged(Outcome.PASS, writes_acked=2, epochs=epochs, ended=[])) == f"2 writes acknowledged{said}"
+    assert headline(judged(Outcome.PASS, writes_acked=2, epochs=epochs)) == "2 writes acknowledged"
+
+
 def test_a_single_write_is_singular() -> None:
     assert headline(judged(Outcome.PASS, writes_acked=1)) == "1 write acknowledged"
 

@@ -285,7 +285,11 @@ def test_the_report_shows_who_led_and_followed_which_epoch(
 def test_nodes_that_deliver_other_data_disagree(recording: Recording) -> None:
     recording.write(1, (1, 1), by=(1,))
     recording.deliver((1, 1), 2, data="other")
-    assert violated(recording.judged()) == {"integrity", "agreement", "reliable delivery"}
+    verdict = recording.judged()
+    assert violated(verdict) == {"integrity", "agreement", "reliable delivery"}
+    assert verdict.property("integrity").violations[0].words == (
+        "node 2 delivered 1:1 as 'other', but node 1, the primary, had broadcast it as '(1, 1)'"
+    )
 
 
 @pytest.mark.parametrize("counter", [1, 3])

@@ -265,3 +265,23 @@ def test_what_is_deleted_at_the_end_was_created_for_that(tmp_path: Path) -> None
     run.write(Set("/key-0", b"1"))
     assert run.deployment.disagreement() is None
     assert sorted(run.backend.held[1]) == ["/key-0", "/key-1"]
+
+
+@pytest.mark.parametrize(
+    ("delivered", "why"),
+    [
+        ({1: (1, 2), 2: (1, 2)}, None),
+        ({1: (0, 0), 2: (0, 0)}, None),
+        (
+            {1: (1, 2), 2: (1, 1)},
+            "what the nodes have recorded differs at the end: delivered by node-1 up to 1:2, node-2 up to 1:1",
+        ),
+        ({1: (1, 2), 2: (0, 0)}, "no `deliver` or `restore` was recorded in the last life of node-2"),
+    ],
+)
+def test_nodes_that_have_recorded_other_ends_have_not_converged(
+    run: Run, delivered: dict[int, tuple[int, int]], why: str | None
+) -> None:
+    records: Any = SimpleNamespace(delivered=delivered.__getitem__)
+    run.deployment._records = records
+    assert run.deployment.disagreement() == why
