@@ -243,13 +243,14 @@ class SystemDeployment(ProcessDeployment):
         self._versions = VersionNumbers() if backend.opaque_versions else None
         self._keys = [key_path(key) for key in range(scenario.workload.keys)]
         load = load_parameters(scenario)
-        asked = {one.do for one in load.operations} or load.mix
+        asked = {one.do for one in load.operations} or {kind for kind, weight in load.mix.items() if weight}
+        asked = {"set", *asked} & backend.operations
         self._final_checks = FinalChecks(
             self.line,
             lambda: self.cluster.nodes,
             lambda: self._history.written,
             self._keys,
-            [kind for kind in KINDS if kind == "set" or kind in asked if kind in backend.operations],
+            [kind for kind in KINDS if kind in asked],
             creates="create" in backend.operations,
         )
 

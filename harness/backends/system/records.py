@@ -203,9 +203,8 @@ class _Tracer:
                 yield {"event": "deliver", "digest": NO_STATE, "tree": tree, **_batch(line)}
             case Restore():
                 self.delivered = line.zxid
-                self.log_end = max(
-                    self.log_end, line.zxid
-                )  # beyond it, the state is from another node, and replaces the log
+                # Beyond its end, the state is from another node, and replaces the log.
+                self.log_end = max(self.log_end, line.zxid)
                 state = None if line.state is None else _digest(line.state)
                 yield {"event": "snapshot", "kind": "restored", "zxid": line.zxid, "tree": state}
 
