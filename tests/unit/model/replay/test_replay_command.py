@@ -64,7 +64,10 @@ def test_a_difference_is_exit_1_with_where_and_the_last_inputs(run: Path, capsys
     assert answer(capsys)["lives"][0]["difference"]["file"] == "record/node-2-1.bin"
 
 
-def test_another_commit_is_named_where_something_differs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_commit_is_named_where_something_differs(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zab_chaos.harness.runs.judgement.environment.commit", lambda: "fedc321")  # also without git
     change_run(run, commit="0123abc")
     manifest.seal(run)
     assert main(["replay", str(run)]) == 0
