@@ -25,7 +25,7 @@ from zab_chaos.node.core import digest as dg
 from zab_chaos.node.tree.refusal import brief
 
 LISTED = 5  # mistakes that are listed
-TAIL_BYTES = 2**16  # at the end of a file, in which its last line is
+TAIL_BYTES = 2**16  # at the end of a file, in which its last lines usually are
 TOLERANCE_NS = 10**9  # that the two clocks of a machine may drift apart during a run
 NOTHING = (0, 0)  # the zxid before the first transaction
 
@@ -243,10 +243,13 @@ def _goes_on(line: bytes) -> bool:
 def _last_delivered(file: Path) -> ZxidPair:
     """Return the zxid of the last transaction, or state, in a file that is still written to; (0, 0) if there is none."""
     with suppress(FileNotFoundError), file.open("rb") as lines:
-        lines.seek(max(0, lines.seek(0, SEEK_END) - TAIL_BYTES))
-        for text in reversed(lines.read().split(b"\n")):
-            with suppress(msgspec.MsgspecError):
-                line = _decode(text)
-                if isinstance(line, Deliver | Restore):
-                    return line.zxid
+        size, read = lines.seek(0, SEEK_END), 0
+        while read < size:
+            read = min(size, max(TAIL_BYTES, 2 * read))  # a single line may be longer
+            lines.seek(size - read)
+            for text in reversed(lines.read(read).split(b"\n")):
+                with suppress(msgspec.MsgspecError):
+                    line = _decode(text)
+                    if isinstance(line, Deliver | Restore):
+                        return line.zxid
     return NOTHING

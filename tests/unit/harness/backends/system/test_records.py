@@ -268,6 +268,13 @@ def test_the_last_delivered_zxid_of_a_running_node_is_known(recording: Recording
     assert recording.records.delivered(1) == (1, 1)
 
 
+def test_the_last_delivered_zxid_is_found_before_long_lines(recording: Recording) -> None:
+    """A state, or data, may be a long text."""
+    recording.deliver((1, 1), 1, state="s" * 300_000)
+    recording.says(1, "broadcast", zxid=(1, 2), data="d" * 100_000)
+    assert recording.records.delivered(1) == (1, 1)
+
+
 def test_the_report_shows_who_led_and_followed_which_epoch(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
