@@ -41,7 +41,8 @@ from zab_chaos.harness.backends.zookeeper.points import LOCATIONS, Location
 from zab_chaos.harness.bench import MEASUREMENTS
 from zab_chaos.harness.cli.bench import shown
 from zab_chaos.harness.runs.catalogue import shipped
-from zab_chaos.model.oracle.properties import ALL, CLIENTS, RECORDS
+from zab_chaos.model.oracle.properties import ALL, CLIENTS, RECORDED
+from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.expected_state import ExpectedState
 from zab_chaos.model.replay import replay
 from zab_chaos.node import crash_points as points
@@ -117,9 +118,12 @@ def message_table() -> str:
 
 def properties() -> str:
     """List the properties that the oracle checks, and the one that the replay checks."""
-    rows = [(kind.name, kind.source, kind.statement) for kind in ALL]
-    rows.append((replay.NAME, "zab-chaos", replay.STATEMENT))
-    return table(("property", "source", "statement"), rows)
+    return _properties_table(ALL, (replay.NAME, "zab-chaos", replay.STATEMENT))
+
+
+def _properties_table(checkers: Iterable[type[Checker]], *more: tuple[str, str, str]) -> str:
+    rows = [(kind.name, kind.source, kind.statement) for kind in checkers]
+    return table(("property", "source", "statement"), [*rows, *more])
 
 
 def imports(package: str) -> str:
@@ -150,13 +154,12 @@ def _identifier(name: str) -> str:
 
 def history_properties() -> str:
     """List the properties that are judged if only the clients' history is known, and no single node's state can be read."""
-    judged = [kind for kind in CLIENTS if kind is not ExpectedState]
-    return table(("property", "source", "statement"), [(kind.name, kind.source, kind.statement) for kind in judged])
+    return _properties_table(kind for kind in CLIENTS if kind is not ExpectedState)
 
 
 def record_properties() -> str:
     """List the properties that are judged if the nodes of a foreign system record what they deliver."""
-    return table(("property", "source", "statement"), [(kind.name, kind.source, kind.statement) for kind in RECORDS])
+    return _properties_table(RECORDED)
 
 
 def abilities() -> str:

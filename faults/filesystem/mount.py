@@ -28,12 +28,13 @@ class MountError(ClusterError):
     """The file system could not be mounted, or does not answer."""
 
 
-def missing_requirement(device: Path = DEVICE) -> tuple[str, str] | None:
-    """Return what this machine lacks for mounting, and the command that installs it; None if nothing is missing."""
+def missing_requirement(device: Path = DEVICE, *, extra: str = "fuse") -> tuple[str, str] | None:
+    """Return what this machine lacks for mounting, and the command that installs it; None if nothing is missing. `extra`: the
+    one to install if the package is missing."""
     if sys.platform != "linux":
         return "FUSE is used on Linux only", "run it on Linux"
     if importlib.util.find_spec("mfusepy") is None:
-        return "mfusepy is not installed", "pip install 'zab-chaos[fuse]'"
+        return "mfusepy is not installed", f"pip install 'zab-chaos[{extra}]'"
     if shutil.which("fusermount3") is None or ctypes.util.find_library("fuse3") is None:
         return "fusermount3 or its library is not installed", _install_command()
     if not device.exists():

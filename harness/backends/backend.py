@@ -227,9 +227,10 @@ class Backend(ABC):
     opaque_versions: ClassVar[bool] = False  # a version does not count a key's writes, but names one of them
     blind_deletes: ClassVar[bool] = False  # a delete succeeds whether or not there is such a key
     stale_reads: ClassVar[bool] = False  # a read may show an earlier state, but in no session an older one than before
+    mounts_extra: ClassVar[str] = "fuse"  # the extra that brings what a mounted disk needs
     exact: ClassVar[bool] = False  # time passes only in the ensemble itself, and nothing depends on the machine
     forms: ClassVar[Mapping[str, Form]] = {  # what its attributes must be
-        "name": TEXT,
+        **dict.fromkeys(("name", "mounts_extra"), TEXT),
         "abilities": ABILITIES,
         "operations": OPERATION_NAMES,
         "defects": NAMED_TEXTS,

@@ -177,12 +177,10 @@ def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:
 
 def _machine(backend: Backend, scenario: Scenario) -> Iterator[str]:
     """Yield what this machine lacks for a mounted file system, if the scenario's nodes need one."""
-    lack = missing_requirement() if backend.disk(scenario) == "fuse" else None
+    lack = missing_requirement(extra=backend.mounts_extra) if backend.disk(scenario) == "fuse" else None
     if lack is not None:
-        why = "disk faults" if scenario.disk != "fuse" else 'disk = "fuse"'
-        needs = "need" if scenario.disk != "fuse" else "needs"
-        mend = lack[1].replace("[fuse]", "[zookeeper]") if backend.name == "zookeeper" else lack[1]  # it has both
-        yield f"{why} on {backend.name} {needs} a file system of our own, over FUSE, and {lack[0]}: {mend}"
+        why, needs = ("disk faults", "need") if scenario.disk != "fuse" else ('disk = "fuse"', "needs")
+        yield f"{why} on {backend.name} {needs} a file system of our own, over FUSE, and {lack[0]}: {lack[1]}"
 
 
 def _expectations(backend: Backend, scenario: Scenario) -> Iterator[str]:

@@ -49,9 +49,8 @@ def remark(facts: Mapping[str, Any], verdict: str | None, violated: Collection[s
     `facts`: the content of run.json. `verdict`: None if there is none yet. None is returned if there is nothing to say: the run
     ended as its scenario expects, or the harness failed.
     """
-    return (
-        "; ".join(filter(None, (_unlike_expected(facts, verdict, violated), _busy(facts, verdict, violated)))) or None
-    )
+    parts = _unlike_expected(facts, verdict, violated), _busy(facts, verdict, violated)
+    return "; ".join(filter(None, parts)) or None
 
 
 def _busy(facts: Mapping[str, Any], verdict: str | None, violated: Collection[str]) -> str | None:

@@ -123,7 +123,7 @@ class SystemCluster(ProcessCluster):
         life = self._lives[node].life
         if not self._has_read_its_files(node, life):
             return None
-        zxid = self._records.delivered(node) if self._records is not None else (0, 0)
+        zxid = self._records.delivered(node) if self._records is not None else NOTHING
         amnesiac = self._is_without_its_data(node)
         return Status(node=node, life=life, frames=frames, amnesiac=amnesiac, last_zxid=zxid, delivered=zxid)
 

@@ -35,6 +35,7 @@ class ZooKeeperBackend(Backend):
         *(Ability.NODE_STATE, Ability.DISK_FILES, Ability.LOG_RECORDS, Ability.CRASH_POINTS),
     }
     evidence = LOGS
+    mounts_extra = "zookeeper"  # which its clients need, too
     serves_with_majority = True
     operations = frozenset(OPERATIONS) - {BAD_PATH}  # kazoo refuses such a path itself, or changes it
 

@@ -10,7 +10,7 @@ class LockClient(Protocol):
     @property
     def session(self) -> int | None: ...
 
-    def create_sequential(self, path: str, on_created: Callable[[str], None]) -> None: ...
+    def create_sequential(self, path: str, on_created: Callable[[], None]) -> None: ...
 
     def list_children(self, path: str, *, watch: bool, on_names: Callable[[Sequence[str]], None]) -> None: ...
 
@@ -53,7 +53,7 @@ class PlaceInLine:
         in_line = sorted(names, key=lambda name: name.rpartition("-")[2])
         place = next((place for place, name in enumerate(in_line) if name.startswith(prefix)), None)
         if place is None:
-            self._client.create_sequential(f"{self._lock}/{prefix}", lambda _: self.look())
+            self._client.create_sequential(f"{self._lock}/{prefix}", self.look)
             return
         path = f"{self._lock}/{in_line[place]}"
         if place > 0:

@@ -164,16 +164,16 @@ class SessionClient:
         self._created += 1
         self._create(Create(path, b"", OPEN_ACL_UNSAFE, EPHEMERAL))
 
-    def create_sequential(self, path: str, on_created: Callable[[str], None]) -> None:
+    def create_sequential(self, path: str, on_created: Callable[[], None]) -> None:
         """Create a sequential ephemeral znode, with data that no other write has."""
         self._create(Create(path, self._new_data(), OPEN_ACL_UNSAFE, EPHEMERAL | SEQUENTIAL), on_created)
 
-    def _create(self, request: Create, on_created: Callable[[str], None] = lambda _: None) -> None:
+    def _create(self, request: Create, on_created: Callable[[], None] = lambda: None) -> None:
         def on_answer(result: Any, zxid: Zxid, _node: int) -> None:
             path = str(result)
             self._record("made", session=self._session, path=path, zxid=pair(zxid))
             self._on_created(path)
-            on_created(path)
+            on_created()
 
         self._send_write("create", request, on_answer)
 

@@ -79,7 +79,7 @@ CLIENTS: tuple[type[Checker], ...] = (
     ExpectedState,
 )
 # The checkers for what the nodes of a foreign system record, besides `CLIENTS`.
-RECORDS: tuple[type[Checker], ...] = (
+RECORDED: tuple[type[Checker], ...] = (
     RecordedIntegrity,
     TotalOrder,
     Agreement,
@@ -110,8 +110,8 @@ BY_EVIDENCE: dict[str, tuple[type[Checker], ...]] = {
     TRACES: ALL,
     LOGS: SERVERS,
     HISTORY: CLIENTS,
-    ZAB_RECORDS: (*RECORDS, *CLIENTS),
-    RAFT_RECORDS: (*(checker for checker in RECORDS if checker not in OF_ZAB_ALONE), *CLIENTS),
+    ZAB_RECORDS: (*RECORDED, *CLIENTS),
+    RAFT_RECORDS: (*(checker for checker in RECORDED if checker not in OF_ZAB_ALONE), *CLIENTS),
 }
 NO_TRACES = "it is judged from the nodes' own traces, and this system leaves none"
 NOT_RECORDED = "what the nodes of this system record of themselves does not show it"

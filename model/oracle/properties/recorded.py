@@ -7,8 +7,9 @@ from zab_chaos.model.oracle.properties.abcast import Integrity
 from zab_chaos.model.oracle.properties.primary import PrimaryIntegrity
 from zab_chaos.model.oracle.properties.quorum import QuorumDurability
 from zab_chaos.model.oracle.properties.state import StateEquality
+from zab_chaos.node.core import digest as dg
 
-NO_STATE = "0" * 16  # stands for the digest of a state that a node has not recorded
+NO_STATE = dg.show(0)  # stands for the digest of a state that a node has not recorded
 
 
 class RecordedIntegrity(Integrity):

@@ -409,9 +409,10 @@ class Ephemerals(Checker):
 
     def _deletion(self, made: EphemeralCreated) -> int | None:
         """Return the zxid at which the history deletes the znode, if its client had asked for that."""
+        if (made.client, made.path) not in self._deletes:
+            return None
         change = self.facts.changes.next_change(made.path, packed(made.zxid))
-        asked = change is not None and change.op == "delete" and (made.client, made.path) in self._deletes
-        return change.zxid if change is not None and asked else None
+        return change.zxid if change is not None and change.op == "delete" else None
 
 
 def state(changed: int | ZxidPair | None) -> str:

@@ -226,7 +226,9 @@ def test_on_zookeeper_a_disk_fault_needs_a_mounted_file_system(fault: str, monke
     assert fitted(backend, parse(HEAD)).disk == "ordinary"
     assert fitted(backend, asked).disk == "fuse"
     assert fitted(backend, parse(HEAD + 'disk = "fuse"\n')).disk == "fuse"
-    monkeypatch.setattr(fitting_module, "missing_requirement", lambda: ("there is no /dev/fuse", "sudo modprobe fuse"))
+    monkeypatch.setattr(
+        fitting_module, "missing_requirement", lambda **_: ("there is no /dev/fuse", "sudo modprobe fuse")
+    )
     assert mistakes(backend, parse(HEAD)) == []
     assert mistakes(backend, asked) == [
         "disk faults on zookeeper need a file system of our own, over FUSE, and there is no /dev/fuse: sudo modprobe fuse"
@@ -234,8 +236,10 @@ def test_on_zookeeper_a_disk_fault_needs_a_mounted_file_system(fault: str, monke
 
 
 def test_on_zookeeper_the_missing_extra_is_that_of_zookeeper(monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = ("mfusepy is not installed", "pip install 'zab-chaos[fuse]'")
-    monkeypatch.setattr(fitting_module, "missing_requirement", lambda: missing)
+    def missing(*, extra: str) -> tuple[str, str]:
+        return "mfusepy is not installed", f"pip install 'zab-chaos[{extra}]'"
+
+    monkeypatch.setattr(fitting_module, "missing_requirement", missing)
     asked = parse(HEAD + '[[fault]]\nat = 1\ndo = "power-cut"\ntarget = "all"\n')
     assert mistakes(registry.find("zookeeper"), asked)[0].endswith("pip install 'zab-chaos[zookeeper]'")
     ours = mistakes(registry.find("processes"), parse(HEAD, disk="fuse"))
@@ -252,7 +256,7 @@ def test_a_drawn_disk_fault_needs_a_mounted_file_system_too() -> None:
 
 
 def test_disk_fuse_needs_nodes_that_are_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting_module, "missing_requirement", lambda: None)
+    monkeypatch.setattr(fitting_module, "missing_requirement", lambda **_: None)
     scenario = parse(HEAD, disk="fuse")
     assert (scenario.disk, scenario.faithful) == ("fuse", True)
     assert mistakes(registry.find("processes"), scenario) == []

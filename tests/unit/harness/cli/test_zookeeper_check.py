@@ -226,7 +226,7 @@ def test_unknown_tickets_and_releases_are_mistakes(tmp_path: Path, capsys: pytes
 def test_where_nothing_can_be_mounted_only_the_tickets_that_need_it_are_refused(
     runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "missing_requirement", lambda: ("there is no /dev/fuse", "load the module fuse"))
+    monkeypatch.setattr(fitting, "missing_requirement", lambda **_: ("there is no /dev/fuse", "load the module fuse"))
     runs["3.9.4"] = [[]]
     assert check(tmp_path, "4643", "--releases", "3.9.4", "--times", "1") == 0
     assert check(tmp_path, "4643", "2003", "unsynced-tail") == 4

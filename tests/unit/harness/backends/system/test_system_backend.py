@@ -179,7 +179,7 @@ def test_a_wait_for_a_state_that_the_leader_does_not_tell_is_refused(state: str)
 
 
 def test_the_scenarios_that_the_page_names_work_on_a_system_with_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "missing_requirement", lambda: None)
+    monkeypatch.setattr(fitting, "missing_requirement", lambda **_: None)
     page = (Path(__file__).resolve().parents[5] / "docs/backends.md").read_text(encoding="utf-8")
     (sentence,) = re.findall(r"Those of our scenarios work that need no\s+more, such as (.*?)\.", page, re.DOTALL)
     named = re.findall(r"`([\w-]+)`", sentence)
