@@ -17,6 +17,7 @@ class Ability(Enum):
     UNSYNCED = "disk that loses unsynced bytes with its process"
     FILE_SYSTEM = "file system of its own for a node's disk"
     DISK_TROUBLE = "disk that can be slow, full or failing while its node runs"
+    OBSERVERS = "nodes that do not vote"
     CRASH_POINTS = "points at which a node can be made to die, pause or fail"
     CLOCKS = "separate clock in each node"
     FRAMES = "links that can delay, lose, change, misroute or repeat single frames"
@@ -27,3 +28,6 @@ class Ability(Enum):
     SESSIONS = "sessions with ephemeral znodes and watches"
     NEW_SESSIONS = "clients that could end their sessions and begin others"
     FINAL_STATE = "way to read one node's state at the end"
+
+
+ZOOKEEPERS = frozenset({Ability.SESSIONS, Ability.OBSERVERS})  # what the protocol of the papers does not have

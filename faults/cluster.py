@@ -14,7 +14,7 @@ class Status:
 
     node: int
     life: int
-    role: str = ""  # LOOKING, FOLLOWING, LEADING
+    role: str = ""  # LOOKING, FOLLOWING, LEADING, OBSERVING
     phase: str = ""
     leader: int | None = None
     epoch: int = 0  # current_epoch
@@ -41,6 +41,7 @@ class Cluster(Protocol):
     """
 
     nodes: Sequence[int]
+    voters: Sequence[int]  # the nodes that count in quorums: all but observers
     faithful: bool  # whether unsynced bytes are lost with a node's process
     crashed: int  # the exit status of a node that died at its crash point
     # Glob patterns, within a node's data folder, of the files that can be damaged: by the key `file` of `corrupt` and others.

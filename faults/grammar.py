@@ -94,6 +94,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "name": matching(NAME, f"1 to {NAME_MAX} small letters, digits, - and /, but not latest"),
         "about": text(),
         "nodes": integer(1, MAX_NODES, "nodes"),
+        "observers": integer(0, MAX_NODES - 1, "nodes that do not vote"),
         "seed": integer(0, SEED_MAX),
         "duration": number(0.5, MAX_SECONDS, "seconds"),
         "record": boolean(),
@@ -481,6 +482,9 @@ class _Reader:
 
     def _check_across_tables(self, scenario: Scenario, places: list[Path]) -> None:
         """Check what depends on several tables."""
+        if scenario.observers >= scenario.nodes:
+            allowed = f"at most {scenario.nodes - 1}: one of {scenario.nodes} nodes must vote"
+            self._report(("scenario", "observers"), f"{scenario.observers} observers are too many", allowed)
         if scenario.timing.timeout_ms < 2 * scenario.timing.heartbeat_ms:
             allowed = f"at least twice the heartbeat of {scenario.timing.heartbeat_ms} ms"
             self._report(("timing",), f"a timeout of {scenario.timing.timeout_ms} ms misses heartbeats", allowed)

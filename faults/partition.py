@@ -99,7 +99,7 @@ class Partition(Cut):
     """A partition: links are cut in one of several shapes."""
 
     def links_to_cut(self) -> tuple[shapes.Pairs, str]:
-        pairs = cut_pairs(self.params, self.cluster.nodes, self.nodes, self.context.random)
+        pairs = cut_pairs(self.params, self.cluster.nodes, self.nodes, self.context.random, self.cluster.voters)
         return pairs, self.params["how"]
 
     def describe(self) -> str:
@@ -167,8 +167,14 @@ class Flap(Cut):
         return f"{len(self.pairs)} links of {node_names(self.nodes)} flapping"
 
 
-def cut_pairs(params: Mapping[str, Any], nodes: Sequence[int], target: Sequence[int], random: Random) -> shapes.Pairs:
-    """Return the links that a shape cuts for a resolved target."""
+def cut_pairs(
+    params: Mapping[str, Any],
+    nodes: Sequence[int],
+    target: Sequence[int],
+    random: Random,
+    voters: Sequence[int] | None = None,
+) -> shapes.Pairs:
+    """Return the links that a shape cuts for a resolved target. `voters`: the nodes of which a minority is one; None: all."""
     match params["shape"]:
         case "pairs":
             return tuple(params["pairs"])
@@ -181,15 +187,15 @@ def cut_pairs(params: Mapping[str, Any], nodes: Sequence[int], target: Sequence[
         case "one-way":
             return shapes.touching(nodes, target, params["direction"])
         case "majority-minority":
-            return shapes.isolate(nodes, filled_minority(nodes, target, random))
+            return shapes.isolate(nodes, filled_minority(voters or nodes, target, random))
         case _:
             return shapes.isolate(nodes, target)
 
 
-def filled_minority(nodes: Sequence[int], target: Sequence[int], random: Random) -> list[int]:
-    """Return a minority as large as possible that contains the target."""
-    rest = sorted(set(nodes) - set(target))
-    missing = max(0, (len(nodes) - 1) // 2 - len(target))
+def filled_minority(voters: Sequence[int], target: Sequence[int], random: Random) -> list[int]:
+    """Return the target, filled up to a minority of the voters as large as possible."""
+    rest = sorted(set(voters) - set(target))
+    missing = max(0, (len(voters) - 1) // 2 - len(target))
     return sorted([*target, *random.sample(rest, missing)])
 
 

@@ -187,6 +187,7 @@ class Scenario:
     name: str
     about: str = ""
     nodes: int = 3
+    observers: int = 0  # so many of the nodes, the last ones, do not vote
     seed: int = 1
     duration: float = 10.0  # seconds of workload with faults; healing and convergence come after it
     record: bool = True
@@ -208,6 +209,11 @@ class Scenario:
     file: str = field(default="", compare=False)  # its name
 
     @property
+    def voters(self) -> int:
+        """The number of nodes that count in quorums: nodes 1 to `voters`."""
+        return self.nodes - self.observers
+
+    @property
     def faithful(self) -> bool:
         """Whether unsynced bytes are lost with a node's process."""
         return self.disk != "ordinary"
@@ -223,7 +229,7 @@ class Scenario:
             return sorted(self.faults, key=lambda step: step.at)
         from zab_chaos.faults.nemesis import draw
 
-        return draw(self.nemesis, self.nodes, self.duration, self.seed if seed is None else seed, self.faithful)
+        return draw(self.nemesis, self.voters, self.duration, self.seed if seed is None else seed, self.faithful)
 
     def expected(self, *, exact: bool) -> dict[str, Any]:
         """Return `expect` in the form of run.json. `exact`: the run is in a world where only the ensemble takes time."""

@@ -433,10 +433,11 @@ class Scheduler:
 
     def _affordable(self, step: FaultStep) -> bool:
         """Return whether a quorum of healthy nodes would remain. An active fault counts as losing as many nodes as it costs."""
-        spent = sum(cost(record.step, len(self.cluster.nodes)) for record in self.active)
+        voters = len(self.cluster.voters)
+        spent = sum(cost(record.step, voters) for record in self.active)
         if (is_exclusive(step) and spent) or any(is_exclusive(record.step) for record in self.active):
             return False
-        if spent + cost(step, len(self.cluster.nodes)) > (len(self.cluster.nodes) - 1) // 2:
+        if spent + cost(step, voters) > (voters - 1) // 2:
             return False
         hit = {node for record in self.active for node in record.nodes}
         return all(self._is_healthy(node) for node in self.cluster.nodes if node not in hit)

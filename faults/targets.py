@@ -151,12 +151,17 @@ def _resolve_word(
         if word == "leader":
             pool = [node for node in pool if node == leader]
         else:
-            pool = [node for node in pool if node != leader]
+            pool = [node for node in pool if node != leader and node in cluster.voters]
     if not pool:
         raise NoTargetError(f"no node is {target_state.value}" if word != "follower" else "no follower is there")
     if word == "all":
         return pool
-    size_wanted = {"minority": (len(cluster.nodes) - 1) // 2, "majority": len(cluster.nodes) // 2 + 1}.get(word, 1)
+    sizes = {"minority": (len(cluster.voters) - 1) // 2, "majority": len(cluster.voters) // 2 + 1}
+    if word in sizes:
+        pool = [node for node in pool if node in cluster.voters]
+    size_wanted = sizes.get(word, 1)
+    if size_wanted == 0:
+        raise NoTargetError(f"{len(cluster.voters)} nodes that vote have no minority")
     if len(pool) < size_wanted:
         raise NoTargetError(f"only {len(pool)} nodes are {target_state.value}, and the {word} is {size_wanted}")
     return random.sample(pool, size_wanted)

@@ -21,7 +21,7 @@ from zab_chaos.faults.scenario import (
     overrides,
 )
 
-OPTIONAL = ("crash_states", "erratic_network")  # keys that are written only if they are true
+OPTIONAL = ("observers", "crash_states", "erratic_network")  # keys that are written only if they are not 0 or false
 
 
 def write(scenario: Scenario) -> str:

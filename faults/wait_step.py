@@ -33,7 +33,10 @@ def _level(answers: Answers) -> bool:
 
 STATES: dict[str, tuple[str, Callable[[Answers], bool]]] = {
     "leads": ("is an established leader", _each(lambda it: it.established and it.role == "LEADING")),
-    "follows": ("follows an established leader", _each(lambda it: it.established and it.role == "FOLLOWING")),
+    "follows": (
+        "follows an established leader",
+        _each(lambda it: it.established and it.role in ("FOLLOWING", "OBSERVING")),
+    ),
     "serves": ("leads or follows in this way", _each(lambda it: it.established)),
     "looks": (
         "is up and has no leader, for example after it has given up leading",

@@ -98,7 +98,7 @@ class DiskAfterLife(TraceEvent, kw_only=True, tag="left"):
 
 
 class Role(TraceEvent, kw_only=True, tag="role"):
-    role: Literal["LOOKING", "FOLLOWING", "LEADING"]
+    role: Literal["LOOKING", "FOLLOWING", "LEADING", "OBSERVING"]
     leader: int | None = None
     why: str = ""
 
@@ -636,6 +636,7 @@ class Run(Struct, kw_only=True):
     """
 
     nodes: Annotated[int, Meta(ge=1, le=1000)]  # far more than any ensemble has; the judge looks for each node
+    observers: Annotated[int, Meta(ge=0)] = 0  # so many of the nodes, the last ones, do not vote
     outcome: str = "finished"
     expect: dict[str, Any] = {}
     evidence: Literal["traces", "logs", "history", "history+zab", "history+raft"] = TRACES

@@ -20,8 +20,8 @@ def state_word(answer: Status | None, *, alive: bool, paused: bool) -> str:
     return "amnesiac" if answer.amnesiac else answer.role.lower() or "up"
 
 
-def leader_of(answers: Mapping[int, Status], nodes: int) -> int | None:
-    """Return the established leader of the highest epoch, if a quorum says that it follows that leader; else None.
+def leader_of(answers: Mapping[int, Status], voters: int) -> int | None:
+    """Return the established leader of the highest epoch if a quorum of so many voters says that it follows; else None.
 
     A leader that was paused or cut off still reports itself as established until it learns otherwise. So only the highest
     epoch counts, and a quorum must be in it.
@@ -30,8 +30,9 @@ def leader_of(answers: Mapping[int, Status], nodes: int) -> int | None:
     if not leading:
         return None
     newest = max(leading, key=lambda status: status.epoch)
-    followers = [s for s in answers.values() if s.established and s.epoch == newest.epoch and s.leader == newest.node]
-    return newest.node if len({newest.node, *(status.node for status in followers)}) > nodes // 2 else None
+    in_it = (s for s in answers.values() if s.established and s.epoch == newest.epoch and s.leader == newest.node)
+    followers = [status for status in in_it if status.role != "OBSERVING"]
+    return newest.node if len({newest.node, *(status.node for status in followers)}) > voters // 2 else None
 
 
 def disagreement(answers: Mapping[int, Status], nodes: Sequence[int]) -> str | None:

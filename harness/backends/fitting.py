@@ -25,6 +25,7 @@ KEYS: tuple[tuple[str, Ability, Callable[[Scenario, dict[str, Any]], object]], .
     ('disk = "faithful"', Ability.UNSYNCED, lambda _, tables: tables.get("scenario", {}).get("disk") == "faithful"),
     ('disk = "fuse"', Ability.FILE_SYSTEM, lambda scenario, _: scenario.disk == "fuse"),
     ("erratic_network = true", Ability.FRAMES, lambda scenario, _: scenario.erratic_network),
+    ("observers", Ability.OBSERVERS, lambda scenario, _: scenario.observers),
     ("record = true", Ability.RECORDING, lambda _, tables: tables.get("scenario", {}).get("record") is True),
     ("[[disk]]", Ability.FIRST_DISKS, lambda scenario, _: scenario.disks),
     ("[timing]", Ability.TUNING, lambda _, tables: "timing" in tables),

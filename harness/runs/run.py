@@ -219,6 +219,7 @@ def initial_facts(scenario: Scenario, options: RunOptions, folder: RunFolder, ba
         "scenario": scenario.name,
         "seed": options.seed,
         "nodes": scenario.nodes,
+        **({"observers": scenario.observers} if scenario.observers else {}),
         "backend": options.on,
         "defect": options.defect[0] if options.defect else None,
         "disk": scenario.disk,

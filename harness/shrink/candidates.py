@@ -294,6 +294,7 @@ def fewer_nodes(scenario: Scenario) -> Iterator[Scenario]:
         fewer = replace(
             scenario,
             nodes=nodes,
+            observers=min(scenario.observers, nodes - 1),
             faults=tuple(_renumbered(step, ids) for step in scenario.faults),
             disks=tuple(replace(disk, node=ids[disk.node]) for disk in scenario.disks if disk.node in ids),
             operations=tuple(

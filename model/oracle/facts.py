@@ -546,13 +546,18 @@ class Facts:
             if request.invoke.client > FINAL_CLIENTS and request.invoke.op in WRITES:
                 self.write_outcomes[request.complete.outcome if request.complete is not None else "unknown"] -= 1
 
+    @property
+    def voters(self) -> range:
+        """The nodes that count in quorums."""
+        return range(1, self.run.nodes - self.run.observers + 1)
+
     def quorum(self) -> int:
-        return self.run.nodes // 2 + 1
+        return len(self.voters) // 2 + 1
 
     def disks_lost(self) -> list[int]:
-        """Return the nodes that do not count in quorums at the end because a fault took their disk."""
+        """Return the voters that do not count in quorums at the end because a fault took their disk."""
         wiped = {node for inject in self.injects for node in inject.nodes if takes_disk(inject, node)}
-        return sorted(node.id for node in self.nodes.values() if node.disk.amnesiac and node.id in wiped)
+        return sorted(id for id in wiped & self.nodes.keys() & {*self.voters} if self.nodes[id].disk.amnesiac)
 
     def refused_disks(self) -> dict[int, Inject]:
         """Return the nodes that refused their disks when they were last started, each with a fault that had damaged its disk
@@ -586,7 +591,7 @@ class Facts:
     def beyond_fault_model(self) -> bool:
         """Return whether a quorum of disks was lost and no leader was established since the last of those nodes came back."""
         lost = self.disks_lost()
-        if not lost or self.run.nodes - len(lost) >= self.quorum():
+        if not lost or len(self.voters) - len(lost) >= self.quorum():
             return False
         since = max(boot.t for number in lost if (boot := self.nodes[number].boot) is not None)
         return all(event.t < since for event in self.established)
@@ -598,7 +603,7 @@ class Facts:
             admitted = max((event.t for event in self.members if event.node == node), default=0)
             taken = (inject.t for inject in self.injects if inject.t > admitted and takes_disk(inject, node))
             losses.append(min(taken, default=admitted))
-        return sorted(losses)[self.run.nodes - self.quorum()]
+        return sorted(losses)[len(self.voters) - self.quorum()]
 
     def in_load(self, start: int, end: int) -> str:
         """Return the time span in words, in seconds since the load began."""

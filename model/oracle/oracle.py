@@ -282,7 +282,7 @@ class Oracle:
         held = max((node.disk.log.last for node in facts.nodes.values() if not node.disk.amnesiac), default=0)
         gone = [write.zxid for write in facts.acked if write.zxid > held]
         words = [
-            f"the disks of {node_names(lost)} are lost: {facts.run.nodes - len(lost)} of {facts.run.nodes} nodes remain, a "
+            f"the disks of {node_names(lost)} are lost: {len(facts.voters) - len(lost)} of {len(facts.voters)} nodes remain, a "
             f"quorum is {facts.quorum()}; the nodes refused to form rather than invent history"
         ]
         if gone:

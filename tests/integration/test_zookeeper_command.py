@@ -86,3 +86,17 @@ def test_a_tree_mismatch_that_a_server_logs_is_a_violation(tmp_path: Path) -> No
     # On a busy machine another server than node 3 may be the first leader, or need two elections.
     assert re.fullmatch(r"node \d found that its tree differs from its leader's at \d+:1", first["words"])
     assert [line["event"]["event"] for line in first["evidence"]] == ["differs"]
+
+
+def test_an_observer_is_judged_like_every_server_and_counts_in_no_quorum(tmp_path: Path) -> None:
+    """It stands still while it is synchronized, and writes are committed meanwhile by the other three."""
+    release("3.9.5")
+    code, ran = zab("run", "zookeeper/observer", "--zookeeper", "3.9.5", "--results", str(tmp_path))
+    assert (code, ran["verdict"]) == (0, "PASS"), ran["reasons"]
+    assert (ran["run"]["nodes"], ran["run"]["observers"]) == (4, 1)
+    lines = [json.loads(line) for line in Path(ran["folder"], "trace", "node-4-1.jsonl").read_text().splitlines()]
+    roles = {line["role"] for line in lines if line["event"] == "role"}
+    assert "OBSERVING" in roles
+    assert roles <= {"OBSERVING", "LOOKING"}
+    delivered = [line for line in lines if line["event"] == "deliver"]
+    assert delivered[-1]["tree"] is not None  # at the end its tree was read, too

@@ -267,6 +267,11 @@ def test_named_nodes_move_to_the_lowest_ids() -> None:
     assert candidates[0].faults[1].target == "node-2"
 
 
+def test_one_node_at_least_votes() -> None:
+    smaller = fewer_nodes(replace(BASE, nodes=5, observers=2))
+    assert [(one.nodes, one.observers) for one in smaller] == [(1, 0), (2, 1), (3, 2), (4, 2)]
+
+
 def test_the_disks_and_clients_of_removed_nodes_are_removed_or_go_elsewhere() -> None:
     disks = (InitialDisk(node=1, accepted_epoch=1), InitialDisk(node=3))
     operations = (Operation(at=0, node=3), Operation(at=1, node=1), Operation(at=2, node="First"))

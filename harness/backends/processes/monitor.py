@@ -41,7 +41,7 @@ class RunMonitor(BackgroundThread, Monitor):
 
     def _now(self) -> RunStatus:
         answers = statuses(self._cluster, ANSWER_SECONDS)
-        leader = leader_of(answers, len(self._cluster.nodes))
+        leader = leader_of(answers, len(self._cluster.voters))
         counters = self.workload.counters if self.workload else None
         scheduler = self.scheduler
         upcoming = scheduler.next_step if scheduler else None

@@ -59,6 +59,7 @@ class ProcessCluster(ABC):
     def __init__(self, folder: RunFolder, nodes: Sequence[int], faithful: bool, disks: Disks | None = None) -> None:
         """`faithful`: unsynced bytes are lost with a process. `disks`: file systems mounted on the nodes' data folders."""
         self.nodes: Sequence[int] = sorted(nodes)
+        self.voters: Sequence[int] = self.nodes
         self.faithful = faithful
         self._folder = folder
         self._disks = disks
@@ -92,7 +93,7 @@ class ProcessCluster(ABC):
         return life is not None and life.alive and life.stopped
 
     def leader(self) -> int | None:
-        return ensemble_state.leader_of(ensemble_state.statuses(self), len(self.nodes))
+        return ensemble_state.leader_of(ensemble_state.statuses(self), len(self.voters))
 
     def take_unexpected_ends(self) -> list[UnexpectedEnd]:
         """Return the unexpected ends since the last call, also of nodes that are up again."""

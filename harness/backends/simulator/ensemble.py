@@ -58,6 +58,7 @@ class SimCluster:
 
     def __init__(self, world: World, machines: dict[int, SimNode], faithful: bool) -> None:
         self.nodes: Sequence[int] = sorted(machines)
+        self.voters: Sequence[int] = self.nodes
         self.faithful = faithful
         self.crashed = -signal.SIGKILL
         self.disk_files = OUR_FILES

@@ -3,24 +3,26 @@
 import sys
 from collections.abc import Collection, Mapping
 
-from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.abilities import ZOOKEEPERS, Ability
 from zab_chaos.faults.scenario import BAD_PATH, OPERATIONS, Scenario
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.processes import disks
 from zab_chaos.harness.backends.zookeeper import releases
 from zab_chaos.harness.backends.zookeeper.points import ACTIONS, LOCATIONS
 from zab_chaos.harness.backends.zookeeper.server import MAX_SERVERS
-from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import LOGS
 
 DEFECTS = {"no-force-sync": "forceSync=no"}  # settings with which ZooKeeper itself breaks a promise
 
-OWN, EQUAL = "the harness sets it", "the verdict takes the servers for equal voters"
+OBSERVERS_LOG = (3, 4, 6)  # the first release whose observers write a log
+OWN, EQUAL = "the harness sets it", "the verdict takes all servers that vote for equal"
 RESERVED = {  # by name, or by what is before its first dot, as in server.1
-    **dict.fromkeys(("dataDir", "clientPort", "clientPortAddress", "server"), OWN),
+    **dict.fromkeys(("dataDir", "clientPort", "clientPortAddress", "server", "peerType"), OWN),
     **dict.fromkeys(("group", "weight", "dynamicConfigFile"), EQUAL),
+    "syncEnabled": "the logs of observers are read",
     "dataLogDir": "the transaction logs are read from dataDir",
     "4lw.commands.whitelist": "the harness asks the servers for their roles",
 }
@@ -30,10 +32,10 @@ class ZooKeeperBackend(Backend):
     """Runs scenarios on released ZooKeeper servers, as processes of this machine."""
 
     name = "zookeeper"
-    abilities = disks.ABILITIES | {
-        *(Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE, Ability.SESSIONS),
+    abilities = disks.ABILITIES | ZOOKEEPERS | {
+        *(Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE),
         *(Ability.NODE_STATE, Ability.DISK_FILES, Ability.LOG_RECORDS, Ability.CRASH_POINTS),
-    }
+    }  # fmt: skip
     evidence = LOGS
     mounts_extra = "zookeeper"  # which its clients need, too
     serves_with_majority = True
@@ -51,7 +53,9 @@ class ZooKeeperBackend(Backend):
         releases.find_java()
 
     def prepare(self, scenario: Scenario, options: RunOptions, display: Display) -> None:
-        releases.locate(_release(scenario, options), lambda jar: display.say(f"fetching {jar}"))
+        release = releases.locate(_release(scenario, options), lambda jar: display.say(f"fetching {jar}"))
+        if scenario.observers:
+            require_logging_observers(release.version)
 
     def release(self, named: str) -> str:
         return releases.resolved(named)
@@ -82,6 +86,16 @@ class ZooKeeperBackend(Backend):
 
         setting = [options.defect_path.split("=")] if options.defect_path is not None else []
         return ZooKeeperDeployment(folder, scenario, _release(scenario, options), display, dict(setting))
+
+
+def require_logging_observers(version: str) -> None:
+    """Raise BadInput if observers of this release write no log."""
+    if releases.numbers(version) < OBSERVERS_LOG:
+        since = ".".join(map(str, OBSERVERS_LOG))
+        raise BadInput(
+            f"[scenario] observers: those of ZooKeeper {version} write no log, which the verdict needs. Allowed: {since} "
+            "and later releases"
+        )
 
 
 def _release(scenario: Scenario, options: RunOptions) -> str:

@@ -72,8 +72,10 @@ class ZooKeeperDeployment(ProcessDeployment):
         nodes = range(1, self._scenario.nodes + 1)
         ports = self._ports(4 * len(nodes), stack)
         own = {node: Ports(*ports[4 * node - 4 : 4 * node]) for node in nodes}
-        properties = dict(self._scenario.zookeeper.java)
-        plan = Plan(release=release, java=find_java(), ports=own, settings=self._settings, properties=properties)
+        plan = Plan(
+            release=release, java=find_java(), ports=own, observers=self._scenario.observers, settings=self._settings,
+            properties=dict(self._scenario.zookeeper.java),
+        )  # fmt: skip
         self._two_way_proxies(ways(plan), stack, QuorumNetwork)
         self._disks = self._own_disks(self._scenario.zookeeper.names, stack, with_process=False)
         self.cluster = ZooKeeperCluster(self.folder, plan, self._disks)
@@ -104,7 +106,7 @@ class ZooKeeperDeployment(ProcessDeployment):
         So a run that did not wait for all would depend on how fast each JVM starts.
         """
         nodes, answers = self.cluster.nodes, ensemble_state.statuses(self.cluster)
-        leader = ensemble_state.leader_of(answers, len(nodes))
+        leader = ensemble_state.leader_of(answers, len(self.cluster.voters))
         serving = [it for it in answers.values() if it.established and it.leader in (leader, None)]
         return leader is not None and len(serving) == len(nodes)
 

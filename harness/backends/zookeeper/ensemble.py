@@ -24,6 +24,7 @@ from zab_chaos.node.store.errors import CORRUPT_EXIT
 
 DISK_REFUSED = "Unable to load database on disk"  # log line of a server that refuses to start with its disk
 LOG_LINES = 200
+FOLLOWS = ("FOLLOWING", "OBSERVING")  # the roles of servers that have a leader
 
 
 class ZooKeeperCluster(ProcessCluster):
@@ -40,6 +41,7 @@ class ZooKeeperCluster(ProcessCluster):
 
     def __init__(self, folder: RunFolder, plan: Plan, disks: Disks | None = None) -> None:
         super().__init__(folder, plan.nodes, faithful=False, disks=disks)
+        self.voters = plan.voters
         self._plan = plan
         self._servers = {node: ZooKeeperServer(folder, plan, node) for node in self.nodes}
         self._records: dict[tuple[int, int], ServerLife] = {}  # by (node, life)
@@ -128,7 +130,7 @@ class ZooKeeperCluster(ProcessCluster):
             life=life.life,
             role=state.role,
             phase="BROADCAST" if state.serving else "ELECTION",
-            leader=node if state.role == "LEADING" else self._find_leader(life) if state.role == "FOLLOWING" else None,
+            leader=node if state.role == "LEADING" else self._find_leader(life) if state.role in FOLLOWS else None,
             epoch=current,
             accepted_epoch=accepted,
             last_zxid=zxid,

@@ -11,6 +11,8 @@ ANSWER_BYTES = 1 << 20  # far more than any answer needs
 _ZXID = re.compile(r"^Zxid: 0x([0-9a-f]+)$", re.MULTILINE)
 _MODE = re.compile(r"^Mode: (\S+)$", re.MULTILINE)
 
+ROLES = {"leader": "LEADING", "standalone": "LEADING", "follower": "FOLLOWING", "observer": "OBSERVING"}
+
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
@@ -30,7 +32,7 @@ class ServerState:
     @property
     def role(self) -> str:
         """The role as in `Status.role`. A server that does not serve is shown as LOOKING: ZooKeeper does not tell more."""
-        return {"leader": "LEADING", "standalone": "LEADING", "follower": "FOLLOWING"}.get(self.mode or "", "LOOKING")
+        return ROLES.get(self.mode or "", "LOOKING")
 
 
 def ask(address: str, word: str, timeout: float) -> str | None:

@@ -57,18 +57,23 @@ class Ports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How an ensemble is built. `settings` are lines of the servers' configuration, by name (times are in ticks), and
-    `properties` are Java system properties."""
+    """How an ensemble is built. The last `observers` of its servers do not vote. `settings` are lines of the servers'
+    configuration, by name (times are in ticks), and `properties` are Java system properties."""
 
     release: Release
     java: str
     ports: dict[int, Ports]
+    observers: int = 0
     settings: dict[str, str] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
 
     @property
     def nodes(self) -> list[int]:
         return sorted(self.ports)
+
+    @property
+    def voters(self) -> list[int]:
+        return self.nodes[: len(self.ports) - self.observers]
 
 
 SETTINGS = {
@@ -147,7 +152,10 @@ class ZooKeeperServer:
         ports = self._plan.ports
         own = {"dataDir": str(self.data), "clientPortAddress": HOST, "clientPort": str(ports[self.node].client)}
         members = {f"server.{node}": f"zk-{node}:{at.quorum}:{at.election}" for node, at in sorted(ports.items())}
-        lines = SETTINGS | self._plan.settings | own | members
+        for node in sorted(ports.keys() - self._plan.voters):
+            members[f"server.{node}"] += ":observer"
+        role = {} if self.node in self._plan.voters else {"peerType": "observer"}
+        lines = SETTINGS | self._plan.settings | own | role | members
         return "".join(f"{name}={value}\n" for name, value in lines.items())
 
     def _names(self) -> str:

@@ -315,11 +315,11 @@ class ServiceProgress(Progress):
     def _leader_windows(self) -> list[LeaderWindow]:
         facts = self.facts
         until = facts.quorum_of_disks_lost_at() if facts.beyond_fault_model() else FOREVER
-        least = facts.quorum() if facts.run.expect.get("serves_with_majority") else facts.run.nodes
+        majority, voters = facts.run.expect.get("serves_with_majority"), {*facts.voters}
         return [
             LeaderWindow(min(nodes), nodes - {min(nodes)}, start, min(end, until))
             for (start, end), nodes in unaffected(facts)
-            if len(nodes) >= least and start < until
+            if (len(nodes & voters) >= facts.quorum() if majority else len(nodes) == facts.run.nodes) and start < until
         ]
 
     @property

@@ -24,6 +24,7 @@ class Sleepers:
 
     def __init__(self, folder: Path, count: int) -> None:
         self.nodes: Sequence[int] = range(1, count + 1)
+        self.voters: Sequence[int] = self.nodes
         self.faithful = True
         self.crashed = -signal.SIGKILL
         self.disk_files = OUR_FILES

@@ -301,6 +301,23 @@ def test_another_number_of_nodes_is_checked_against_the_targets() -> None:
     assert "--nodes" in mistakes_of(text, nodes=0)[0][1]
 
 
+def test_one_node_at_least_votes() -> None:
+    text = '[scenario]\nname = "watched"\nnodes = 5\nobservers = 2\n'
+    watched = parse(text)
+    assert (watched.nodes, watched.observers, watched.voters) == (5, 2, 3)
+    assert parse(watched.to_toml()) == watched
+    with pytest.raises(
+        ScenarioError, match=r":4: \[scenario\] observers: 2 observers are too many. Allowed: at most 1: one"
+    ):
+        parse(text, nodes=2)
+
+
+def test_a_nemesis_counts_the_nodes_that_vote() -> None:
+    nemesis = "[nemesis]\nfaults = { crash = 1, partition = 1 }\n"
+    observed = parse('[scenario]\nname = "watched"\nnodes = 5\nobservers = 2\nduration = 60\n' + nemesis)
+    assert observed.schedule(3) == parse('[scenario]\nname = "three"\nduration = 60\n' + nemesis).schedule(3)
+
+
 def test_a_mistake_in_an_option_has_no_line_of_the_file() -> None:
     with pytest.raises(ScenarioError) as caught:
         parse(GOOD, "some.toml", nodes=99)

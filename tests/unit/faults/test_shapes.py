@@ -67,6 +67,15 @@ def test_the_target_is_on_the_side_of_a_full_minority(nodes: int, data: st.DataO
     assert set(target) <= side
 
 
+def test_observers_stay_with_the_majority() -> None:
+    params = {"shape": "majority-minority", "pairs": None, "direction": "out"}
+    for seed in range(20):
+        cut = set(cut_pairs(params, range(1, 8), [2], Random(seed), range(1, 6)))
+        side = {b for b in range(1, 8) if (2, b) not in cut}
+        assert len(side) == 2
+        assert side <= {1, 2, 3, 4, 5}
+
+
 def test_the_judge_knows_the_faults_that_concern_links_only() -> None:
     """It can't ask the kinds of faults themselves, which are in a layer above it."""
     assert {name for name in KINDS if concerns_links(name)} == LINK_FAULTS

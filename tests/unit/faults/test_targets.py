@@ -34,6 +34,21 @@ def test_numbers_choose_among_those_in_the_right_state(sleepers: Callable[..., A
         resolve("majority", cluster, TargetState.DOWN, Random(1))
 
 
+def test_observers_are_in_no_minority_or_majority_and_are_no_followers(sleepers: Callable[..., Any]) -> None:
+    cluster = sleepers(5)
+    cluster.voters = (1, 2, 3)
+    drawn = {word: [resolve(word, cluster, TargetState.UP, Random(seed)) for seed in range(30)]
+             for word in ("minority", "majority", "follower", "one", "all")}  # fmt: skip
+    assert {tuple(nodes) for nodes in drawn["minority"]} == {(1,), (2,), (3,)}
+    assert {tuple(nodes) for nodes in drawn["majority"]} == {(1, 2), (1, 3), (2, 3)}
+    assert {tuple(nodes) for nodes in drawn["follower"]} == {(2,), (3,)}
+    assert {tuple(nodes) for nodes in drawn["one"]} == {(1,), (2,), (3,), (4,), (5,)}
+    assert drawn["all"][0] == [1, 2, 3, 4, 5]
+    cluster.voters = (1, 2)
+    with pytest.raises(NoTargetError, match="2 nodes that vote have no minority"):
+        resolve("minority", cluster, TargetState.UP, Random(1))
+
+
 @pytest.mark.parametrize(("nodes", "minority", "majority"), [(3, 1, 2), (4, 1, 3), (5, 2, 3), (6, 2, 4)])
 def test_without_a_minority_there_is_still_a_majority(
     nodes: int, minority: int, majority: int, sleepers: Callable[..., Any]

@@ -29,6 +29,13 @@ def test_the_leader_is_the_established_one_with_a_quorum_behind_it() -> None:
     assert leader_of({}, 3) is None
 
 
+def test_observers_do_not_make_a_leader() -> None:
+    observing = {node: member(node, role="OBSERVING") for node in (4, 5)}
+    looking = member(1, role="LOOKING", established=False, leader=None)
+    assert leader_of(ensemble(looking) | observing, 3) == 2
+    assert leader_of(ensemble(looking, dataclasses.replace(looking, node=3)) | observing, 3) is None
+
+
 def test_a_zombie_of_an_older_epoch_is_not_the_leader() -> None:
     zombie = member(2, epoch=2)
     assert leader_of(ensemble(member(1, role="LEADING", leader=1), zombie, member(3, leader=1)), 3) == 1

@@ -126,6 +126,14 @@ def test_only_a_simulated_network_is_erratic_or_has_short_queues() -> None:
     assert mistakes(processes, parse(drawn.source)) == []
 
 
+def test_only_zookeepers_servers_observe() -> None:
+    asked = parse('[scenario]\nname = "watched"\nobservers = 1\n')
+    assert mistakes(registry.find("zookeeper"), asked) == []
+    assert mistakes(registry.find("processes"), asked) == [
+        "observers can't be done on processes; it can be done on zookeeper (processes has no nodes that do not vote)"
+    ]
+
+
 def test_steps_of_a_drawn_schedule_that_can_not_be_done_are_left_out() -> None:
     late = '[[fault]]\nat = 1\ndo = "late-frames"\ntarget = "node-1"\nms = 100\n'
     asked = parse(HEAD + late + '[[fault]]\nat = 2\ndo = "crash"\ntarget = "node-1"\n')

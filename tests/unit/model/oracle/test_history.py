@@ -46,12 +46,14 @@ def run_of(
     milestones: tuple[str, ...] = ("safety-ended", "converged"),
     faults: Sequence[tuple[str, float, Line]] = (),
     ends: Sequence[tuple[float, Line]] = (),
+    observers: int = 0,
     **expect: float,
 ) -> Verdict:
     """Judge a run. `faults`: the lines of a fault, each with its type and its time in seconds. `ends`: when the process of
-    node 2 ended by itself, and what else the harness says of it."""
+    node 2 ended by itself, and what else the harness says of it. `observers`: so many nodes besides the three."""
     expected = {"min_acked": 1, "progress_within": 5, **expect}
-    facts = {"nodes": 3, "outcome": "finished", "expect": expected, "evidence": "history"}
+    facts = {"nodes": 3 + observers, "outcome": "finished", "expect": expected, "evidence": "history"}
+    facts |= {"observers": observers} if observers else {}
     folder.joinpath("run.json").write_text(json.dumps(facts))
     lines = sorted((line for one in operations for line in one), key=lambda line: line["t"])
     folder.joinpath("ops.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -333,6 +335,24 @@ def test_a_majority_that_faults_have_left_serves_if_that_is_promised(
     assert verdict.violated == violated
     for found in verdict.property("progress").violations:
         assert "; no fault affected nodes 1 and 2, a majority" in found.words
+
+
+@pytest.mark.parametrize(
+    ("fault", "violated"),
+    [
+        ({"do": "crash", "nodes": [2, 3]}, []),  # 1 of 3 voters is left, and with it both observers
+        ({"do": "crash", "nodes": [3, 4, 5]}, ["progress"]),
+        ({"do": "partition", "nodes": [1], "pairs": [[1, 2], [1, 3], [2, 4], [3, 4], [2, 5], [3, 5]]}, ["progress"]),
+    ],
+)
+def test_observers_are_not_needed_for_a_majority_and_do_not_help(
+    tmp_path: Path, fault: Line, violated: list[str]
+) -> None:
+    served = [operation(1, "set", 0, 1, 7), operation(2, "set", 12, 13, 8)]
+    waits = [gives_up(second, "set", path=f"/{second}", node=second % 3 + 1) for second in range(2, 11)]
+    faults = [("inject", 1.5, fault), ("heal", 11.5, {})]
+    verdict = run_of(tmp_path, *served, *waits, faults=faults, observers=2, serves_with_majority=True)
+    assert verdict.violated == violated
 
 
 def test_the_time_for_a_majority_starts_anew_with_each_fault(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from zab_chaos.harness.results.run_folder import RunFolder
 class Nodes:
     """Two nodes that are up, and answer with this role; None: they are silent."""
 
-    nodes = (1, 2)
+    nodes = voters = (1, 2)
 
     def __init__(self, role: str | None, *, amnesiac: bool = False, alive: bool = True, paused: bool = False) -> None:
         self._role, self._amnesiac, self._alive, self._paused = role, amnesiac, alive, paused

@@ -57,5 +57,5 @@ def test_an_ensemble_is_complete_when_all_servers_serve_under_one_leader(
     }  # fmt: skip
     monkeypatch.setattr(ensemble_state, "statuses", lambda _: answers)
     deployment = ZooKeeperDeployment(RunFolder(tmp_path), Scenario(name="x", about="-", nodes=3), "3.9.5")
-    deployment.cluster = SimpleNamespace(nodes=[1, 2, 3])  # type: ignore[assignment]
+    deployment.cluster = SimpleNamespace(nodes=[1, 2, 3], voters=[1, 2, 3])  # type: ignore[assignment]
     assert deployment.complete() is complete

@@ -7,11 +7,12 @@ import pytest
 
 from zab_chaos.faults.scenario import parse
 from zab_chaos.harness.backends.processes.life import ProcessLife
-from zab_chaos.harness.backends.zookeeper.backend import ZooKeeperBackend
+from zab_chaos.harness.backends.zookeeper.backend import ZooKeeperBackend, require_logging_observers
 from zab_chaos.harness.backends.zookeeper.deployment import ZooKeeperDeployment
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
 from zab_chaos.harness.backends.zookeeper.releases import Release
 from zab_chaos.harness.backends.zookeeper.server import SETTINGS, Plan, Ports
+from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.results.run_folder import RunFolder
 
 REFUSED = """\
@@ -32,7 +33,9 @@ SCENARIO = '[scenario]\nname = "mine"\n[zookeeper]\nsettings = {{ "{}" = "1" }}\
         ("clientPort", "the harness sets it"),
         ("server.4", "the harness sets it"),
         ("dataLogDir", "the transaction logs are read from dataDir"),
-        ("weight.1", "the verdict takes the servers for equal voters"),
+        ("weight.1", "the verdict takes all servers that vote for equal"),
+        ("peerType", "the harness sets it"),
+        ("syncEnabled", "the logs of observers are read"),
         ("4lw.commands.whitelist", "the harness asks the servers for their roles"),
     ],
 )
@@ -40,6 +43,28 @@ def test_a_setting_on_which_the_evidence_depends_is_refused(name: str, reason: s
     assert ZooKeeperBackend().mistakes(parse(SCENARIO.format(name))) == [
         f"[zookeeper] settings can't have {name}: {reason}"
     ]
+
+
+def test_the_last_servers_are_configured_as_observers(tmp_path: Path) -> None:
+    ports = {node: Ports(10 + node, 20 + node, 30 + node, 40 + node) for node in (1, 2, 3)}
+    plan = Plan(release=Release("3.9.5", (), tmp_path), java="java", ports=ports, observers=1)
+    tmp_path.joinpath("config").mkdir()
+    cluster = ZooKeeperCluster(RunFolder(tmp_path), plan)
+    configured = {node: tmp_path.joinpath("config", f"node-{node}.cfg").read_text().split() for node in cluster.nodes}
+    for lines in configured.values():
+        assert [line for line in lines if line.startswith("server.")] == [
+            "server.1=zk-1:21:31", "server.2=zk-2:22:32", "server.3=zk-3:23:33:observer",
+        ]  # fmt: skip
+    assert [node for node, lines in configured.items() if "peerType=observer" in lines] == [3]
+    assert (cluster.nodes, cluster.voters) == ([1, 2, 3], [1, 2])
+
+
+def test_a_release_whose_observers_have_no_log_is_refused() -> None:
+    require_logging_observers("3.4.6")
+    with pytest.raises(
+        BadInput, match=r"those of ZooKeeper 3\.4\.5 write no log, which the verdict needs. Allowed: 3\.4\.6 and"
+    ):
+        require_logging_observers("3.4.5")
 
 
 @pytest.mark.parametrize("name", ["snapCount", "forceSync", "authProvider.1", "serverCnxnFactory"])
