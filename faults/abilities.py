@@ -18,6 +18,7 @@ class Ability(Enum):
     FILE_SYSTEM = "file system of its own for a node's disk"
     DISK_TROUBLE = "disk that can be slow, full or failing while its node runs"
     OBSERVERS = "nodes that do not vote"
+    MEMBERS = "way to change its members"
     CRASH_POINTS = "points at which a node can be made to die, pause or fail"
     CLOCKS = "separate clock in each node"
     FRAMES = "links that can delay, lose, change, misroute or repeat single frames"
@@ -30,4 +31,6 @@ class Ability(Enum):
     FINAL_STATE = "way to read one node's state at the end"
 
 
-ZOOKEEPERS = frozenset({Ability.SESSIONS, Ability.OBSERVERS})  # what the protocol of the papers does not have
+ZOOKEEPERS = frozenset(
+    {Ability.SESSIONS, Ability.OBSERVERS, Ability.MEMBERS}
+)  # what the protocol of the papers does not have

@@ -121,6 +121,18 @@ class Contained(Cluster, Protocol):
         """Return the number of scheduling periods in which the kernel has throttled the node so far."""
 
 
+@runtime_checkable
+class Reconfigurable(Cluster, Protocol):
+    """An ensemble whose members can be changed while it runs. Both calls try it for so many seconds, and return the members
+    of the committed configuration."""
+
+    def remove_members(self, nodes: Sequence[int], seconds: float) -> list[int]:
+        """Remove nodes from the members. They run on."""
+
+    def add_members(self, nodes: Sequence[int], seconds: float) -> list[int]:
+        """Add nodes again. They must be up."""
+
+
 def is_paused(cluster: Cluster, node: int) -> bool:
     """Return whether the node's process exists and is paused."""
     return cluster.alive(node) and cluster.paused(node)

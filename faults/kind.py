@@ -37,6 +37,7 @@ class HealOrder(IntEnum):
     PAUSE = 1
     INSIDE = 2  # disks and clocks of running nodes
     DOWN = 3
+    MEMBERS = 4  # to become a member again a node must run
 
 
 class FaultError(Exception):

@@ -4,7 +4,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from zab_chaos.faults import at_rest, clock, containers, crash_at, disk, links, partition, process, wait_step
+from zab_chaos.faults import (
+    at_rest,
+    clock,
+    containers,
+    crash_at,
+    disk,
+    links,
+    membership,
+    partition,
+    process,
+    wait_step,
+)
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import REQUIRED, Key, Kind
 from zab_chaos.faults.scenario import FaultStep, Scenario
@@ -12,7 +23,7 @@ from zab_chaos.faults.targets import words_of
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
-    for module in (process, wait_step, crash_at, disk, at_rest, partition, links, clock, containers)
+    for module in (process, wait_step, crash_at, disk, at_rest, partition, links, clock, containers, membership)
     for kind in module.KINDS
 }
 LED = ("leader", "follower")  # the targets that need a leader

@@ -8,7 +8,7 @@ from zab_chaos.model.oracle.facts import KILLS, Facts
 from zab_chaos.model.oracle.spans import FOREVER, Span
 
 # Faults that take whole nodes or links away. All others may slow those down that they leave in place, and thereby everybody.
-REMOVALS = KILLS | {"stop", "pause", "pause-at", "partition"}
+REMOVALS = KILLS | {"stop", "pause", "pause-at", "partition", "remove-member"}
 
 
 def unaffected(facts: Facts) -> Iterator[tuple[Span, frozenset[int]]]:

@@ -100,3 +100,44 @@ def test_an_observer_is_judged_like_every_server_and_counts_in_no_quorum(tmp_pat
     assert roles <= {"OBSERVING", "LOOKING"}
     delivered = [line for line in lines if line["event"] == "deliver"]
     assert delivered[-1]["tree"] is not None  # at the end its tree was read, too
+
+
+REMOVED = """
+[scenario]
+name = "removed"
+duration = 8
+
+[workload]
+rate = 50
+
+[[fault]]
+at = 1
+do = "remove-member"
+target = "leader"
+as = "Old"
+for = 3
+
+[[fault]]
+at = 2
+do = "crash"
+target = "Old"
+for = 1
+
+[expect]
+min_acked = 20
+converges_within = 40
+"""
+
+
+def test_a_leader_that_is_no_member_any_more_hands_over_and_comes_back(tmp_path: Path) -> None:
+    """It is killed in between, so it must find out from the others that it is a member again."""
+    release("3.9.5")
+    file = tmp_path / "removed.toml"
+    file.write_text(REMOVED)
+    code, ran = zab("run", str(file), "--zookeeper", "3.9.5", "--results", str(tmp_path))
+    assert (code, ran["verdict"]) == (0, "PASS"), ran["reasons"]
+    inject, _, *heals = [json.loads(line) for line in Path(ran["folder"], "faults.jsonl").read_text().splitlines()]
+    (old,) = inject["nodes"]
+    assert inject["evidence"]["members"] == [node for node in (1, 2, 3) if node != old]
+    (healed,) = [line for line in heals if line["id"] == 1]
+    assert healed["evidence"]["members"] == [1, 2, 3]

@@ -4,10 +4,11 @@ import sys
 from collections.abc import Collection, Mapping
 
 from zab_chaos.faults.abilities import ZOOKEEPERS, Ability
+from zab_chaos.faults.registry import required_abilities
 from zab_chaos.faults.scenario import BAD_PATH, OPERATIONS, Scenario
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.processes import disks
-from zab_chaos.harness.backends.zookeeper import releases
+from zab_chaos.harness.backends.zookeeper import membership, releases
 from zab_chaos.harness.backends.zookeeper.points import ACTIONS, LOCATIONS
 from zab_chaos.harness.backends.zookeeper.server import MAX_SERVERS
 from zab_chaos.harness.errors import BadInput, HarnessError
@@ -54,8 +55,7 @@ class ZooKeeperBackend(Backend):
 
     def prepare(self, scenario: Scenario, options: RunOptions, display: Display) -> None:
         release = releases.locate(_release(scenario, options), lambda jar: display.say(f"fetching {jar}"))
-        if scenario.observers:
-            require_logging_observers(release.version)
+        require_release(scenario, release.version)
 
     def release(self, named: str) -> str:
         return releases.resolved(named)
@@ -88,14 +88,27 @@ class ZooKeeperBackend(Backend):
         return ZooKeeperDeployment(folder, scenario, _release(scenario, options), display, dict(setting))
 
 
-def require_logging_observers(version: str) -> None:
-    """Raise BadInput if observers of this release write no log."""
-    if releases.numbers(version) < OBSERVERS_LOG:
-        since = ".".join(map(str, OBSERVERS_LOG))
-        raise BadInput(
-            f"[scenario] observers: those of ZooKeeper {version} write no log, which the verdict needs. Allowed: {since} "
-            "and later releases"
-        )
+def require_release(scenario: Scenario, version: str) -> None:
+    """Raise BadInput if servers of this release can't do what the scenario asks for."""
+    asked = (
+        (
+            scenario.observers,
+            OBSERVERS_LOG,
+            "[scenario] observers: those of ZooKeeper {} write no log, which the verdict needs",
+        ),
+        (_changes_members(scenario), membership.SINCE, "remove-member: ZooKeeper {} can't change its members"),
+    )
+    found = [
+        f"{why.format(version)}. Allowed: {'.'.join(map(str, since))} and later releases"
+        for needed, since, why in asked
+        if needed and releases.numbers(version) < since
+    ]
+    if found:
+        raise BadInput("\n".join(found))
+
+
+def _changes_members(scenario: Scenario) -> bool:
+    return Ability.MEMBERS in required_abilities(scenario)
 
 
 def _release(scenario: Scenario, options: RunOptions) -> str:

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import zmq
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Status
+from zab_chaos.faults.registry import required_abilities
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.deployment import ProcessDeployment
 from zab_chaos.harness.backends.processes.stale_files import locked
-from zab_chaos.harness.backends.zookeeper import server_log, sessions, tree
+from zab_chaos.harness.backends.zookeeper import membership, server_log, sessions, tree
 from zab_chaos.harness.backends.zookeeper.client import ZooKeeperClient
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
 from zab_chaos.harness.backends.zookeeper.evidence import (
@@ -72,8 +74,10 @@ class ZooKeeperDeployment(ProcessDeployment):
         nodes = range(1, self._scenario.nodes + 1)
         ports = self._ports(4 * len(nodes), stack)
         own = {node: Ports(*ports[4 * node - 4 : 4 * node]) for node in nodes}
+        dynamic = Ability.MEMBERS in required_abilities(self._scenario)
         plan = Plan(
-            release=release, java=find_java(), ports=own, observers=self._scenario.observers, settings=self._settings,
+            release=release, java=find_java(), ports=own, observers=self._scenario.observers, dynamic=dynamic,
+            settings={**self._settings, **(membership.SETTINGS if dynamic else {})},
             properties=dict(self._scenario.zookeeper.java),
         )  # fmt: skip
         self._two_way_proxies(ways(plan), stack, QuorumNetwork)

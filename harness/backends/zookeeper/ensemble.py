@@ -14,7 +14,7 @@ from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
-from zab_chaos.harness.backends.zookeeper import four_letter_words, points, server_log
+from zab_chaos.harness.backends.zookeeper import four_letter_words, membership, points, server_log
 from zab_chaos.harness.backends.zookeeper.evidence import ServerLife
 from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, ZooKeeperServer
 from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk, read_epochs
@@ -191,6 +191,19 @@ class ZooKeeperCluster(ProcessCluster):
             armed.remove((point, action))
             points.submit(port, "DELETE", rule)
         return {}
+
+    def remove_members(self, nodes: Sequence[int], seconds: float) -> list[int]:
+        leaving = ",".join(map(str, nodes))
+        return membership.change(self._awake, lambda members: not {*nodes} & {*members}, seconds, leaving=leaving)
+
+    def add_members(self, nodes: Sequence[int], seconds: float) -> list[int]:
+        joining = ",".join(f"server.{node}={self._plan.member(node)}" for node in nodes)
+        return membership.change(self._awake, lambda members: {*nodes} <= {*members}, seconds, joining=joining)
+
+    def _awake(self) -> list[str]:
+        """Return the addresses of the servers that serve."""
+        states = ((node, self.srvr(node)) for node in self.nodes if not self.paused(node))
+        return [self.client_address(node) for node, state in states if state is not None and state.serving]
 
     def last_words(self, node: int) -> str:
         """Return why the server ended by itself, in its own words; without an error, the last lines of its log."""

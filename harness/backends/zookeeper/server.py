@@ -57,13 +57,17 @@ class Ports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How an ensemble is built. The last `observers` of its servers do not vote. `settings` are lines of the servers'
-    configuration, by name (times are in ticks), and `properties` are Java system properties."""
+    """How an ensemble is built. The last `observers` of its servers do not vote. `dynamic`: its members can be changed.
+
+    `settings` are lines of the servers' configuration, by name (times are in ticks), and `properties` are Java system
+    properties.
+    """
 
     release: Release
     java: str
     ports: dict[int, Ports]
     observers: int = 0
+    dynamic: bool = False
     settings: dict[str, str] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
 
@@ -74,6 +78,12 @@ class Plan:
     @property
     def voters(self) -> list[int]:
         return self.nodes[: len(self.ports) - self.observers]
+
+    def member(self, node: int) -> str:
+        """Return the server as the list of members has it, after `server.N=`."""
+        ports, role = self.ports[node], "" if node in self.voters else ":observer"
+        client = f";{HOST}:{ports.client}" if self.dynamic else ""
+        return f"zk-{node}:{ports.quorum}:{ports.election}{role}{client}"
 
 
 SETTINGS = {
@@ -149,13 +159,12 @@ class ZooKeeperServer:
         )
 
     def _configuration(self) -> str:
-        ports = self._plan.ports
-        own = {"dataDir": str(self.data), "clientPortAddress": HOST, "clientPort": str(ports[self.node].client)}
-        members = {f"server.{node}": f"zk-{node}:{at.quorum}:{at.election}" for node, at in sorted(ports.items())}
-        for node in sorted(ports.keys() - self._plan.voters):
-            members[f"server.{node}"] += ":observer"
-        role = {} if self.node in self._plan.voters else {"peerType": "observer"}
-        lines = SETTINGS | self._plan.settings | own | role | members
+        plan, own = self._plan, {"dataDir": str(self.data)}
+        if not plan.dynamic:
+            own |= {"clientPortAddress": HOST, "clientPort": str(plan.ports[self.node].client)}
+        members = {f"server.{node}": plan.member(node) for node in plan.nodes}
+        role = {} if self.node in plan.voters else {"peerType": "observer"}
+        lines = SETTINGS | plan.settings | own | role | members
         return "".join(f"{name}={value}\n" for name, value in lines.items())
 
     def _names(self) -> str:

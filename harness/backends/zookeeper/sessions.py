@@ -474,13 +474,17 @@ class SessionLoad(BackgroundThread):
             read(path, watch=draw < 0.63 or draw > 0.8)
 
     def _record_final_reads(self) -> None:
-        """Record the ephemeral znodes that each server still has once the abandoned sessions had time to expire."""
+        """Record the ephemeral znodes that each server still has once the abandoned sessions had time to expire.
+
+        A round of readings counts if it began after that time: a server that does not answer holds it up for long.
+        """
         end = time.monotonic() + EXPIRY_SECONDS
-        while (left := self._remaining_ephemerals()) is None or (any(left.values()) and time.monotonic() < end):
-            if time.monotonic() > end:
-                return  # a server is down, which other checks of the run report
+        while True:
+            began, left = time.monotonic(), self._remaining_ephemerals()
+            if began > end or (left is not None and not any(left.values())):
+                break
             time.sleep(0.2)
-        for node, stats in left.items():
+        for node, stats in (left or {}).items():  # None: a server is down, which other checks of the run report
             for path, stat, zxid in stats:
                 self._file.write("look", 0, **read_fields(path, stat, zxid, node), last=True)
 

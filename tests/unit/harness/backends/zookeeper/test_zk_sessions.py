@@ -26,6 +26,7 @@ from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Transaction, TxnL
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import trace_name
+from zab_chaos.node.core.zxid import Zxid
 
 ENDED = Transaction(1 << 32 | 5, 77, 1, 100, CLOSE, 0)
 EXPIRED = Transaction(1 << 32 | 6, 78, 0, 100, CLOSE, 1)
@@ -223,6 +224,31 @@ def test_a_session_is_closed_while_a_create_of_it_is_under_way(ready: bool, tmp_
         )  # type: ignore[arg-type]
     )
     assert done == [*["create"][:ready], "close False", "begin"]
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_what_is_left_is_read_after_the_time_that_sessions_have_to_expire(
+    stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading the second server took so long that what the first one had shown was old."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(
+        sessions,
+        "time",
+        SimpleNamespace(monotonic=lambda: clock.now, monotonic_ns=time.monotonic_ns, sleep=lambda _: None),
+    )
+
+    def read(address: str) -> list[tuple[str, ZnodeStat, Zxid]]:
+        expired = clock.now > 1.0 and not stays
+        clock.now += 20.0 if address == "slow" else 0.0
+        return [] if expired else [("/sessions/e-1-1", stat_at(7), Zxid(7))]
+
+    monkeypatch.setattr(sessions, "read_ephemerals", read)
+    load = sessions.SessionLoad({1: "first", 2: "slow"}, tmp_path / "sessions.jsonl", 1, 1)
+    load._record_final_reads()
+    load._file.close()
+    lines = [json.loads(line) for line in tmp_path.joinpath("sessions.jsonl").read_text().splitlines()]
+    assert [line["node"] for line in lines if line.get("last")] == ([1, 2] if stays else [])
 
 
 def recorded(sessions_file: sessions.SessionsFile, file: Path) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import pytest
 
 from zab_chaos.faults.scenario import parse
 from zab_chaos.harness.backends.processes.life import ProcessLife
-from zab_chaos.harness.backends.zookeeper.backend import ZooKeeperBackend, require_logging_observers
+from zab_chaos.harness.backends.zookeeper.backend import ZooKeeperBackend, require_release
 from zab_chaos.harness.backends.zookeeper.deployment import ZooKeeperDeployment
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
 from zab_chaos.harness.backends.zookeeper.releases import Release
@@ -59,12 +59,19 @@ def test_the_last_servers_are_configured_as_observers(tmp_path: Path) -> None:
     assert (cluster.nodes, cluster.voters) == ([1, 2, 3], [1, 2])
 
 
-def test_a_release_whose_observers_have_no_log_is_refused() -> None:
-    require_logging_observers("3.4.6")
-    with pytest.raises(
-        BadInput, match=r"those of ZooKeeper 3\.4\.5 write no log, which the verdict needs. Allowed: 3\.4\.6 and"
-    ):
-        require_logging_observers("3.4.5")
+def test_what_older_servers_can_not_do_is_refused() -> None:
+    observed = parse(
+        '[scenario]\nname = "mine"\nobservers = 1\n[[fault]]\nat = 1\ndo = "remove-member"\ntarget = "one"\n'
+    )
+    require_release(observed, "3.5.3")
+    with pytest.raises(BadInput) as caught:
+        require_release(observed, "3.4.5")
+    assert str(caught.value).splitlines() == [
+        "[scenario] observers: those of ZooKeeper 3.4.5 write no log, which the verdict needs. Allowed: 3.4.6 and "
+        "later releases",
+        "remove-member: ZooKeeper 3.4.5 can't change its members. Allowed: 3.5.3 and later releases",
+    ]
+    require_release(parse('[scenario]\nname = "mine"\n'), "3.4.5")
 
 
 @pytest.mark.parametrize("name", ["snapCount", "forceSync", "authProvider.1", "serverCnxnFactory"])
