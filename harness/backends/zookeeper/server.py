@@ -8,6 +8,7 @@ proxies. It listens on 127.0.0.1 all the same: a rule of Byteman sees to that (`
 """
 
 import os
+import re
 import secrets
 from base64 import b64encode
 from dataclasses import dataclass, field
@@ -121,6 +122,8 @@ class ZooKeeperServer:
         """Start the server's process, which dies with the harness's, whatever ends that. Raises ClusterError."""
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomically(self.data / "myid", f"{self.node}\n")
+        if self._is_removed():  # whoever adds a server gives it a list that has it
+            write_atomically(self._config, self._configuration())
         if crash_at is not None:
             write_atomically(self._rule, points.rule(crash_at, "crash", self._plan.release.numbers))
         process = launch(self.node, self._command(crash_at is not None), log, self.data, _environment())
@@ -137,6 +140,11 @@ class ZooKeeperServer:
     @property
     def _hosts(self) -> Path:
         return self._folder.file("config", f"node-{self.node}.hosts")
+
+    def _is_removed(self) -> bool:
+        """Return whether the server keeps a list of members without itself, with which it would refuse to start."""
+        kept = re.search(r"^dynamicConfigFile=(.+)$", self._config.read_text(), re.MULTILINE)
+        return kept is not None and f"server.{self.node}=" not in Path(kept[1]).read_text()
 
     def _command(self, with_rule: bool) -> list[str]:
         """Return the command line; with `with_rule`, the rule of a crash point is in force from the start."""

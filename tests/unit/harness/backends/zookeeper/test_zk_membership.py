@@ -10,7 +10,7 @@ import pytest
 from kazoo.exceptions import ConnectionLoss, ReconfigInProcessError
 
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.harness.backends.zookeeper import membership
+from zab_chaos.harness.backends.zookeeper import membership, server
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
 from zab_chaos.harness.backends.zookeeper.releases import Release
 from zab_chaos.harness.backends.zookeeper.server import Plan, Ports
@@ -105,6 +105,20 @@ def test_nobody_that_can_be_asked_is_told(cluster: ZooKeeperCluster, monkeypatch
     monkeypatch.setattr(ZooKeeperCluster, "_awake", lambda _: [])
     with pytest.raises(ClusterError, match="no server can be asked"):
         cluster.add_members([3], 0.0)
+
+
+def test_a_removed_server_starts_with_a_list_that_has_it(
+    cluster: ZooKeeperCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server itself replaces the list of members in its configuration by the name of a file, after each change."""
+    monkeypatch.setattr(server, "launch", lambda *_: None)
+    config, kept = tmp_path / "config" / "node-3.cfg", tmp_path / "kept"
+    written = config.read_text()
+    config.write_text(f"dynamicConfigFile={kept}\n")
+    for members, expected in (((1, 2, 3), f"dynamicConfigFile={kept}\n"), ((1, 2), written)):
+        kept.write_bytes(configuration(*members))
+        cluster._servers[3].spawn(1, None, tmp_path / "log")
+        assert config.read_text() == expected
 
 
 def test_servers_whose_members_can_change_have_their_client_address_in_the_list(
