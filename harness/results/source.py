@@ -39,14 +39,13 @@ class TraceLine(Timed, kw_only=True):
     digests: str = ""
     keep: tuple[int, int] = (0, 0)
     last: Any = None
+    followed_by: Any = None
     last_zxid: Any = None
     zxid: Any = None
     kind: str = ""
     state: str = ""
     do: str = ""
     detail: str = ""
-    code: int = 0
-    quorum: list[int] = []
 
 
 class OperationLine(Timed, kw_only=True):

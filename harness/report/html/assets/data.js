@@ -4,7 +4,6 @@ const run = JSON.parse(document.getElementById("data").textContent);
 const OPS = ["create", "set", "delete", "check", "multi", "get", "exists", "children", "transaction", "multi-get"];
 const WRITES = new Set(["create", "set", "delete", "multi", "transaction"].map((op) => OPS.indexOf(op)));
 const UNANSWERED = -1;
-const KINDS = ["write", "read", "failed", "unknown"]; // the kinds of dots in the latency panel
 
 // The operations as columns, in the order of their due times. `done` is the time of the answer, NaN if there was none.
 const operations = (() => {

@@ -131,6 +131,14 @@ def test_a_resume_ends_the_pause_before_it_only(told: Story, tmp_path: Path) -> 
     assert read_run_data(tmp_path / "run").pauses[2] == [(times[0], times[1]), (times[2], told.t)]
 
 
+def test_the_sign_of_a_loss_inside_a_log_says_what_follows_now(told: Story, tmp_path: Path) -> None:
+    told.event(2, "truncate", keep=[1, 2], last=[1, 3], followed_by=[1, 4])
+    told.save(tmp_path / "run")
+    read = read_run_data(tmp_path / "run")
+    (sign,) = [event for event in read.as_json()["events"] if event["kind"] == "truncate"]
+    assert sign["words"] == "node 2 (life 1) lost what followed 1:2 in its log, up to 1:3 (now 1:4 follows)"
+
+
 def test_pauses_amnesia_and_cut_links_have_their_times(folder: Path) -> None:
     read = read_run_data(folder)
     crash, pause, wipe, cut = read.spans
