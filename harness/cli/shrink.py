@@ -78,7 +78,7 @@ class _Progress:
         self.size = f"{faults}, operations: {load}, {plural(scenario.nodes, 'node')}, {scenario.duration:g} s"
 
     def on_try(self, search: Search) -> None:
-        self.tell(f"{search.tries} tries: {self.size}")
+        self.tell(f"{search.budget.used} tries: {self.size}")
 
 
 def shrink_command(
@@ -258,7 +258,7 @@ def _run_search(
     out_of_budget = False
     try:
         small = _with_description(find(search), case, start)
-        out_of_budget = search.out_of_budget
+        out_of_budget = search.budget.used_up
         after, others = evaluate(small)
     except (Stopped, Interrupted):
         small = _with_description(search.best or start.scenario, case, start)
@@ -317,7 +317,7 @@ def _show(start: StartingPoint, result: _Result, file: Path, console: Console) -
     if result.after is not None:
         rows["after"] = facts_of(result.scenario, result.after)
     show_table(console, _size_table(rows))
-    summary = f"{result.search.tries} tries in {result.seconds:.0f} s"
+    summary = f"{result.search.budget.used} tries in {result.seconds:.0f} s"
     if result.others is not None and result.others.tried:
         summary += f"; {len(result.others.failing)} of {result.others.tried} other seeds fail as well"
     say(console, f"\n{summary}")
@@ -414,7 +414,7 @@ def _answer(
         "after": None
         if result.after is None
         else {**facts_of(result.scenario, result.after), "violated": result.after.violated},
-        "tries": result.search.tries,
+        "tries": result.search.budget.used,
         "complete": not (result.out_of_budget or result.interrupted),
         "other_seeds": {
             "tried": 0 if result.others is None else result.others.tried,

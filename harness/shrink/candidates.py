@@ -52,7 +52,7 @@ def shrink(search: Search, scenario: Scenario, on_step: Callable[[Scenario], Non
         for step in STEPS:
             scenario = until_failed(search, step(search, scenario))
             on_step(scenario)
-        if scenario == before or search.out_of_budget:
+        if scenario == before or search.budget.used_up:
             return scenario
 
 

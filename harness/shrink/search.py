@@ -121,16 +121,6 @@ class Search:
         self.best_result: SeedResult | None = None
         self._known: dict[str, float | None] = {}  # by the text of a candidate's file: when it fails; None: it does not
 
-    @property
-    def tries(self) -> int:
-        """The number of tries so far, including those before the search."""
-        return self.budget.used
-
-    @property
-    def out_of_budget(self) -> bool:
-        """True if the budget is used up."""
-        return self.budget.used_up
-
     def remember(self, scenario: Scenario, at: float) -> None:
         """Record that a scenario fails, and when, which is known without a try."""
         self._known[scenario.to_toml()] = at
@@ -156,7 +146,7 @@ class Search:
 
         def untried() -> Iterator[Scenario]:
             for index, candidate in enumerate(candidates):
-                if self.out_of_budget:
+                if self.budget.used_up:
                     return
                 text = candidate.to_toml()
                 if self._known.get(text) is not None:
@@ -178,7 +168,7 @@ class Search:
             if failed is not None:
                 self.best, self.best_result = candidates[index], failed.found
                 return index
-            if self.out_of_budget:
+            if self.budget.used_up:
                 return None
         return next(iter(known), None)
 

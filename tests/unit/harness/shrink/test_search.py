@@ -110,11 +110,11 @@ def test_the_result_fails_and_nothing_more_can_be_left_out() -> None:
 def test_any_budget_leaves_a_result_that_fails() -> None:
     whole = search_with(fails)
     shrink(whole, FAILING, lambda step: None)
-    for tries in range(1, whole.tries, 5):
+    for tries in range(1, whole.budget.used, 5):
         search = search_with(fails, tries)
         assert fails(shrink(search, FAILING, lambda step: None))
         assert search.best is None or fails(search.best)
-        assert search.tries == tries
+        assert search.budget.used == tries
 
 
 def test_nothing_is_tried_twice() -> None:
@@ -132,9 +132,9 @@ def test_a_candidate_that_is_known_to_fail_is_found_without_a_try() -> None:
     search = search_with(fails)
     passing, failing = replace(FAILING, faults=()), replace(FAILING, duration=1.9)
     assert search.first_failing([passing, failing]) == 1
-    assert search.tries == 2
+    assert search.budget.used == 2
     assert search.first_failing([passing, failing, replace(FAILING, nodes=4)]) == 1
-    assert search.tries == 2
+    assert search.budget.used == 2
 
 
 def test_a_candidate_that_is_proposed_twice_is_submitted_once() -> None:
@@ -157,7 +157,7 @@ def test_what_passed_is_not_tried_again_when_more_is_required() -> None:
     assert search.first_failing([passing, failing]) == 1
     search.require(lambda scenario: None)
     assert search.first_failing([passing, failing]) is None
-    assert search.tries == 3
+    assert search.budget.used == 3
 
 
 def test_the_load_ends_when_the_scenario_has_failed_and_again_when_that_was_earlier() -> None:
@@ -180,7 +180,7 @@ def test_the_load_does_not_end_later_than_before(at: float) -> None:
     search = timed_search(lambda scenario: at)
     search.remember(FAILING, at)
     assert until_failed(search, FAILING) == FAILING
-    assert search.tries == 0
+    assert search.budget.used == 0
 
 
 def test_what_fails_before_the_load_is_found_with_the_first_try() -> None:
@@ -188,7 +188,7 @@ def test_what_fails_before_the_load_is_found_with_the_first_try() -> None:
     search = timed_search(lambda scenario: -0.02)
     search.remember(FAILING, -0.02)
     small = smallest(search, FAILING)
-    assert search.tries == 1
+    assert search.budget.used == 1
     assert (small.faults, small.duration, small.workload.clients) == ((), 0.5, 1)
     assert {name: getattr(small.workload, name) for name in SLOWEST} == SLOWEST
 
