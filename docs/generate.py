@@ -363,13 +363,11 @@ def measurements() -> str:
     return table(("name", "measures", "without `--only`"), rows)
 
 
-def side_by_side(file: str | None = None) -> str:
+def side_by_side(file: str) -> str:
     """Format a committed summary of `zab bench --against zookeeper` as a picture and a table with a column for each system.
 
-    `file`: the path of the summary, relative to the page; None if there is none yet.
+    `file`: the path of the summary, relative to the page.
     """
-    if file is None:
-        return "There are no figures here yet. They have to be measured on a machine that does nothing else."
     report = json.loads((ROOT / file.removeprefix("../")).read_text(encoding="utf-8"))
     rows = pairs(report)
     names = list(rows[0][2])

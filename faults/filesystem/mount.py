@@ -4,7 +4,6 @@ import ctypes.util
 import errno
 import importlib.util
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgspec
+import psutil
 
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.filesystem.volume import Names
@@ -54,14 +54,14 @@ def _install_command() -> str:
 def is_mounted(folder: Path) -> bool:
     """Return whether a file system is mounted on the folder, also one whose process is gone."""
     place = os.path.realpath(folder)
-    return any(_unescaped(line.split()[4]) == place for line in _mounts())
+    return any(one.mountpoint == place for one in psutil.disk_partitions(all=True))
 
 
 def mounts_below(folder: Path) -> list[Path]:
     """Return the folders at or below this one on which file systems of this kind are mounted."""
-    ours = [Path(_unescaped(line.split()[4])) for line in _mounts() if f" fuse.{SUBTYPE} " in line]
     place = os.path.realpath(folder)
-    return [path for path in ours if path.is_relative_to(place)]
+    mounts = [Path(one.mountpoint) for one in psutil.disk_partitions(all=True) if one.fstype == f"fuse.{SUBTYPE}"]
+    return [path for path in mounts if path.is_relative_to(place)]
 
 
 def is_dead(folder: Path) -> bool:
@@ -76,16 +76,6 @@ def is_dead(folder: Path) -> bool:
 def unmount(folder: Path) -> None:
     """Unmount a folder at once. Programs that have files open there keep the file system until they close them."""
     subprocess.run(["fusermount3", "-u", "-z", str(folder)], capture_output=True)
-
-
-def _mounts() -> list[str]:
-    table = Path("/proc/self/mountinfo")
-    return table.read_text().splitlines() if table.exists() else []
-
-
-def _unescaped(word: str) -> str:
-    """Return a path of /proc/self/mountinfo, where spaces and the like are written as octal numbers."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), word)
 
 
 class Mount:

@@ -14,7 +14,6 @@ from zab_chaos.harness.errors import BadInput, Exit, did_you_mean
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
 STEPS = (Create, Set, Delete, Check)  # the requests that a multi may contain
-PATH = "absolute path of the znode"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -50,7 +49,7 @@ def _parser() -> _Parser:
     parsers = {name: verbs.add_parser(name, add_help=False, allow_abbrev=False) for name in VERBS}
     for name, verb in parsers.items():
         if name != "multi":
-            verb.add_argument("path", help=PATH)
+            verb.add_argument("path")
     parsers["create"].add_argument("data", nargs="?", default="")
     parsers["create"].add_argument("--sequential", action="store_true")
     parsers["set"].add_argument("data")
