@@ -41,20 +41,19 @@ class Hang(BaseException):
     """A seed takes too long."""
 
 
-def runs_of(scenario: str, seeds: int, on: str) -> Iterator[tuple[int | str, Callable[[], tuple["SeedResult", str]]]]:
-    """Yield the runs of a backend, each with its seed or the name of its shipped scenario. A run returns its result and, if
-    the harness failed in the simulator, the traceback."""
+def runs_of(scenario: str, seeds: int, on: str) -> Iterator[tuple[int | str, Callable[[], "SeedResult"]]]:
+    """Yield the runs of a backend, each with its seed or the name of its shipped scenario."""
 
-    from zab_chaos.harness.explore.exploration import Task, explore_seed, simulate_seed
+    from zab_chaos.harness.explore.exploration import Task, explore_seed
     from zab_chaos.harness.explore.seed_runs import SeedRuns
     from zab_chaos.harness.runs.options import load_scenario, scenario_for
 
-    def runner(name: str, *, disk: str = "", seed: int | None = None) -> Callable[[], tuple["SeedResult", str]]:
+    def runner(name: str, *, disk: str = "", seed: int | None = None) -> Callable[[], "SeedResult"]:
         read = scenario_for(name, load_scenario(name, nodes=None, disk=disk or None), on=on, defect=None)
         results = Path(tempfile.gettempdir())
         task = Task(scenario=read, swarm=seed is not None, runs=SeedRuns(name=name, results=results, on=on))
         number = read.seed if seed is None else seed
-        return lambda: simulate_seed(task, number) if on == SIM else (explore_seed(task, number), "")
+        return lambda: explore_seed(task, number)
 
     for name, disk in SHIPPED.items() if on != SIM and seeds else ():
         yield name, runner(name, disk=disk)
@@ -68,12 +67,12 @@ def explore(scenario: str, seeds: int, on: str) -> dict[str, Any]:
     unknown: dict[str, Any] | None = None
     for seed, run in runs_of(scenario, seeds, on):
         try:
-            found, trouble = _timed(run, on)
+            found = _timed(run, on)
             if on != SIM and found.verdict == "UNKNOWN" and unknown is None:
-                found, trouble = _timed(run, on)
+                found = _timed(run, on)
         except Hang as hang:
             return {"seed": seed, "outcome": "HANG", "violated": [], "why": str(hang)}
-        why = (found.reasons or trouble.splitlines()[-1:] or [""])[0]
+        why = (found.reasons or found.trouble.splitlines()[-1:] or [""])[0]
         outcome = "BROKEN" if any(map(PATCH_ERROR.search, found.reasons)) else found.verdict
         answer = {"seed": seed, "outcome": outcome, "violated": found.violated, "why": why}
         if found.failed:
@@ -83,7 +82,7 @@ def explore(scenario: str, seeds: int, on: str) -> dict[str, Any]:
     return unknown or {"seed": None, "outcome": None, "violated": [], "why": ""}
 
 
-def _timed(run: Callable[[], tuple["SeedResult", str]], on: str) -> tuple["SeedResult", str]:
+def _timed(run: Callable[[], "SeedResult"], on: str) -> "SeedResult":
     """Run, and raise Hang if that takes too long."""
     timer, limit = LIMITS[on]
     try:

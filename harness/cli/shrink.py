@@ -235,7 +235,7 @@ def _shrink_in_simulator(
         return shrink(search, small, progress.on_step)
 
     def evaluate(small: Scenario) -> tuple[SeedResult, OtherSeeds]:
-        found, _ = simulate_seed(Task(scenario=small, defect=defect), small.seed)
+        found = simulate_seed(Task(scenario=small, defect=defect), small.seed)
         seeds_after = range(small.seed + 1, small.seed + 1 + OTHER_SEEDS)
         return found, try_seeds(workers, defect, failure, small, seeds_after, limit, progress.tell)
 

@@ -162,15 +162,14 @@ def explore_seed(task: Task, seed: int) -> SeedResult:
     if runs is not None and runs.on != SIM:
         scenario = task.scenario_of(seed)
         return SeedResult.stored(scenario, seed, runs.run(scenario, seed, drawn=task.swarm))
-    found, trouble = simulate_seed(task, seed)
-    folder = None
+    found = simulate_seed(task, seed)
     if runs is not None and runs.keeps(seed, failed=found.failed):
-        folder = runs.run_in_worker(task.scenario_of(seed), seed, drawn=task.swarm)
-    return replace(found, trouble=trouble, folder=folder)
+        return replace(found, folder=runs.run_in_worker(task.scenario_of(seed), seed, drawn=task.swarm))
+    return found
 
 
-def simulate_seed(task: Task, seed: int) -> tuple[SeedResult, str]:
-    """Run one seed in the simulator. Return its result and, if the harness failed, the traceback (else an empty string)."""
+def simulate_seed(task: Task, seed: int) -> SeedResult:
+    """Run one seed in the simulator."""
     scenario = task.scenario_of(seed)
     recorder, plan = CoverageRecorder(), None
     if task.coverage:
@@ -178,7 +177,7 @@ def simulate_seed(task: Task, seed: int) -> tuple[SeedResult, str]:
         plan = replace(plan_of(scenario, task.defect), replica_type=replica, crash_type=points)
     done = simulate(scenario, seed, task.defect, plan, recorder)
     verdict = done.verdict
-    found = SeedResult.judged(
+    return SeedResult.judged(
         scenario,
         seed,
         verdict,
@@ -189,8 +188,8 @@ def simulate_seed(task: Task, seed: int) -> tuple[SeedResult, str]:
         events=done.events,
         shown=violations_in(verdict, done.zero),
         reached=recorder.reached,
+        trouble=done.trouble,
     )
-    return found, done.trouble
 
 
 def explore(task: Task, seeds: Sequence[int], jobs: int) -> Iterator[SeedResult]:

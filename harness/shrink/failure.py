@@ -58,7 +58,7 @@ class FailingCase:
 
     def simulate(self) -> SeedResult:
         """Run the scenario with the seed in the simulator, and return the result."""
-        return simulate_seed(Task(scenario=self.scenario, defect=self.defect), self.seed)[0]
+        return simulate_seed(Task(scenario=self.scenario, defect=self.defect), self.seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +188,7 @@ def _try_schedule(
     case: FailingCase, scenario: Scenario, failure: Failure | None, budget: Budget
 ) -> StartingPoint | None:
     """Simulate the scenario. Return it if it has the failure or, if that is None, violates a preferred property."""
-    found, _ = simulate_seed(Task(scenario=scenario, defect=case.defect), scenario.seed)
+    found = simulate_seed(Task(scenario=scenario, defect=case.defect), scenario.seed)
     budget.used += 1
     wanted = failure_of(found, case.preferred if failure is None else [failure.property or ""])
     if failure is not None and failure.shows_in(found):

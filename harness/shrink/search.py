@@ -189,7 +189,7 @@ def fails_with_all(
     for seed in seeds:
         if time.monotonic() > deadline:
             return None
-        found, _ = simulate_seed(task, seed)
+        found = simulate_seed(task, seed)
         at = failure.seen_at(found)
         if at is None:
             return None

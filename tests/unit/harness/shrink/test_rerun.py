@@ -245,9 +245,9 @@ def test_rerun_needs_the_folder_of_a_run(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_candidate_must_fail_with_every_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def simulated(task: Any, seed: int) -> tuple[Any, str]:
+    def simulated(task: Any, seed: int) -> Any:
         violated = ["durability"] if seed == 1 else ["recovery"]
-        return SimpleNamespace(verdict="VIOLATION", violated=violated, shown=()), ""
+        return SimpleNamespace(verdict="VIOLATION", violated=violated, shown=())
 
     monkeypatch.setattr(search, "simulate_seed", simulated)
     assert search.fails_with_all(None, DURABILITY, [1], math.inf, parse(SOURCE)) is not None

@@ -291,12 +291,12 @@ def test_a_try_ends_between_two_seeds_when_the_time_is_over(monkeypatch: pytest.
     seeds: list[int] = []
     now = 0.0
 
-    def simulated(task: object, seed: int) -> tuple[SeedResult, str]:
+    def simulated(task: object, seed: int) -> SeedResult:
         nonlocal now
         now += 4.0
         seeds.append(seed)
         shown = (Shown(property="agreement", words="", at=float(seed), milestones=frozenset()),)
-        return replace(result("agreement"), shown=shown), ""
+        return replace(result("agreement"), shown=shown)
 
     monkeypatch.setattr("zab_chaos.harness.shrink.search.simulate_seed", simulated)
     monkeypatch.setattr("zab_chaos.harness.shrink.search.time.monotonic", lambda: now)
