@@ -83,7 +83,7 @@ def recording_types(recorder: CoverageRecorder) -> tuple[type[Replica], type[Cra
                 send(messages)
 
             def recorded_send_alone(peer: int, message: Any) -> None:
-                recorder.add_send(self.machine, type(message).__struct_config__.tag)
+                recorder.add_send(self.machine, type(message).__struct_config__.tag)  # NAMES has no Forward
                 send_alone(peer, message)
 
             self.core.step = recorded_step  # type: ignore[method-assign]

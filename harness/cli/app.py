@@ -287,12 +287,7 @@ def shrink(
     budget: Annotated[
         str, typer.Option(metavar="N", help="Stop after N tries, or after a time such as 90s or 5m.")
     ] = "2000",
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Number of runs at a time. Default: in the simulator the number of cores, else 1."
-        ),
-    ] = None,
+    jobs: Jobs = None,
     confirm: Annotated[
         bool, typer.Option("--confirm/--no-confirm", help="Try the result on real processes as well.")
     ] = True,

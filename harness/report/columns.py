@@ -2,12 +2,12 @@
 
 from array import array
 from collections.abc import Iterable, Iterator, MutableSequence, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 R = TypeVar("R")
 
 
-class Columns(Sequence[R], Generic[R]):
+class Columns(Sequence[R]):
     """A sequence of records with `width` whole numbers each. A record is a tuple, unless a subclass converts it."""
 
     def __init__(self, width: int, records: Iterable[R] = ()) -> None:
