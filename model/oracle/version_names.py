@@ -40,11 +40,11 @@ def resolved(calls: Sequence[Call]) -> list[Call]:
         return version if version is None or version in named else UNNAMED
 
     return [
-        Call(
-            replace(call.invoke, version=known(call.invoke.version)),
-            call.answer if call.answer is None else replace(call.answer, version=known(call.answer.version)),
-            makes.get(_name(call), UNNAMED) if call.invoke.op in WRITES else None,
-            call.session,
+        replace(
+            call,
+            invoke=replace(call.invoke, version=known(call.invoke.version)),
+            answer=call.answer and replace(call.answer, version=known(call.answer.version)),
+            makes=makes.get(_name(call), UNNAMED) if call.invoke.op in WRITES else None,
         )
         for call in calls
     ]

@@ -279,6 +279,14 @@ def test_a_blind_delete_succeeds_without_a_key_and_leaves_none(tmp_path: Path, b
     assert verdict.violated == ([] if blind and shown is None else ["linearizable keys"])
 
 
+def test_a_blind_delete_succeeds_without_a_key_also_if_versions_name_writes(tmp_path: Path) -> None:
+    written = [operation(1, "set", 0, 1, 7, version=70), operation(2, "set", 2, 3, 8, version=71)]
+    written[1][0]["version"] = 70
+    deleted = [operation(seq, "delete", 2 * seq, 2 * seq + 1) for seq in (3, 4)]
+    assert run_of(tmp_path, *written, *deleted, opaque_versions=True, blind_deletes=True).violated == []
+    assert run_of(tmp_path, *written, *deleted, opaque_versions=True).violated == ["linearizable keys"]
+
+
 def test_a_blind_delete_on_condition_needs_its_version(tmp_path: Path) -> None:
     delete = operation(2, "delete", 2, 3)
     delete[0]["version"] = 0
