@@ -1,4 +1,7 @@
-"""The command line `zab COMMAND ...`: the options of every command. The module with the command's name does the work."""
+"""The command line `zab COMMAND ...`: the options of every command but `lab`. The module with the command's name does the work.
+
+That module is imported only when its command runs: the help, and the completion of a shell, need none of them.
+"""
 
 import errno
 import importlib.util
