@@ -65,7 +65,7 @@ class SeedRuns:
         """
         one = Run(scenario, self.options(scenario, seed, drawn=drawn))
         with run_folder.private():
-            one.record_outcome(*execute(scenario, seed, one.deployment, backend=one.backend))
+            one.record_outcome(*execute(scenario, seed, one.deployment, one.backend.abilities))
             one.store(one.judge(), keep=True)
         return one.folder.path
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.simulator.backend import SimDeployment
+from zab_chaos.harness.backends.simulator.backend import SimBackend, SimDeployment
 from zab_chaos.harness.runs.run import execute
 from zab_chaos.model.coverage import CoverageRecorder
 from zab_chaos.model.garbage import seldom_collected
@@ -46,7 +46,7 @@ def simulate(
     if recorder is not None:
         recorder.faults = partial(_active_faults, deployment)
     with seldom_collected():
-        outcome, trouble = execute(scenario, seed, deployment)
+        outcome, trouble = execute(scenario, seed, deployment, SimBackend.abilities)
         verdict = deployment.judge(outcome)
     records = deployment.records
     milestones = records.oracle.facts.milestones

@@ -139,7 +139,7 @@ class Ensemble:
         self._led = Ability.LEADER in backend.abilities
         load = InteractiveLoad(deployment.outcomes, self._sessions)
         self._phases = RunPhases(
-            self.scenario, self._options.seed, deployment, Quiet(), self.interrupt, load, abilities=backend.abilities
+            self.scenario, self._options.seed, deployment, backend.abilities, Quiet(), self.interrupt, load
         )
         self._phases.start_ensemble()
         self._scheduler = self._phases.start_load()

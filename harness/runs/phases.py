@@ -48,10 +48,10 @@ class RunPhases:
         scenario: Scenario,
         seed: int,
         deployment: Deployment,
+        abilities: Collection[Ability],
         display: Display,
         interrupt: Interrupt,
         load: Load | None = None,
-        abilities: Collection[Ability] = frozenset(Ability),
     ) -> None:
         """Prepare the run. `load` replaces the scenario's load; `abilities` are those of the backend."""
         self._scenario = scenario

@@ -4,7 +4,7 @@
 """
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -115,19 +115,16 @@ def running(deployment: Deployment, seed: int) -> Iterator[None]:
 
 
 def execute(
-    scenario: Scenario, seed: int, deployment: Deployment, screen: Display | None = None, interrupt: Interrupt | None = None,
-    backend: Backend | None = None,
+    scenario: Scenario, seed: int, deployment: Deployment, abilities: Collection[Ability], screen: Display | None = None,
+    interrupt: Interrupt | None = None,
 ) -> tuple[str, str]:  # fmt: skip
-    """Execute the scenario on the deployment.
+    """Execute the scenario on the deployment. `abilities`: those of its backend.
 
     Returns the run's outcome (results/README.md, run.json) and, if the harness failed, its traceback, else "".
     """
-    abilities = backend.abilities if backend is not None else frozenset(Ability)
     try:
         with running(deployment, seed):
-            phases = RunPhases(
-                scenario, seed, deployment, screen or Quiet(), interrupt or Interrupt(), abilities=abilities
-            )
+            phases = RunPhases(scenario, seed, deployment, abilities, screen or Quiet(), interrupt or Interrupt())
             outcome = phases.run_to_end()
         deployment.check()
         return outcome, ""
@@ -154,9 +151,10 @@ def run(scenario: Scenario, options: RunOptions, screen: Display) -> FinishedRun
     this_run = Run(scenario, options, screen)
     with results.private():
         with Interrupt(GRACE) as interrupt:
-            deployment, backend = this_run.deployment, this_run.backend
+            deployment, abilities = this_run.deployment, this_run.backend.abilities
             record_end(
-                lambda: execute(scenario, options.seed, deployment, screen, interrupt, backend), this_run.record_outcome
+                lambda: execute(scenario, options.seed, deployment, abilities, screen, interrupt),
+                this_run.record_outcome,
             )
             verdict = judge_unless_interrupted(interrupt, partial(this_run.judge, Steps(screen)))
         interrupted = interrupt.requested.is_set()

@@ -1,16 +1,19 @@
 """The lines that a run shows while its faults are injected and healed."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from zab_chaos.faults.scenario import parse
+from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.scenario import FaultStep, parse
 from zab_chaos.faults.scheduler import Scheduler
-from zab_chaos.harness.backends.simulator.backend import SimDeployment
+from zab_chaos.harness.backends.simulator.backend import SimBackend, SimDeployment
 from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.runs import phases
 from zab_chaos.harness.runs.options import RunOptions
@@ -203,3 +206,17 @@ def test_nodes_that_do_not_agree_for_long_have_not_converged(tmp_path: Path, mon
     monkeypatch.setattr(SimDeployment, "disagreement", look)
     ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
     assert ran.verdict.violated == ["recovery"]
+
+
+def test_an_explored_seed_draws_what_the_simulator_can_do_as_a_run_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise `zab run --on sim` would not repeat what `zab explore` has found."""
+    reduced: list[Collection[Ability]] = []
+
+    def reduced_to(step: FaultStep, abilities: Collection[Ability]) -> FaultStep:
+        reduced.append(abilities)
+        return step
+
+    monkeypatch.setattr(phases, "reduced_to", reduced_to)
+    scenario = parse(SCENARIO.partition("[[fault]]")[0] + "[nemesis]\nevery = [0.2, 0.3]\nfaults = { crash = 1 }\n")
+    assert simulate(scenario, 1, None).verdict.verdict == "PASS"
+    assert set(reduced) == {SimBackend.abilities}

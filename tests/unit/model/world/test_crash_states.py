@@ -12,7 +12,7 @@ import pytest
 from tests.unit.node.store.shelf import freeze, snap, txns
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import FaultStep, Scenario, Workload
-from zab_chaos.harness.backends.simulator.backend import SimDeployment, plan_of
+from zab_chaos.harness.backends.simulator.backend import SimBackend, SimDeployment, plan_of
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.runs.run import execute
@@ -47,7 +47,7 @@ class Ran:
     def __init__(self, scenario: Scenario, folder: Path) -> None:
         self.folder = run_folder.create(folder, scenario.name, 1)
         self.deployment = SimDeployment(scenario, 1, None, self.folder, record=False)
-        outcome, _ = execute(scenario, 1, self.deployment)
+        outcome, _ = execute(scenario, 1, self.deployment, SimBackend.abilities)
         self.verdict: Verdict = self.deployment.judge(outcome)
         self.deployment.records.close()
 

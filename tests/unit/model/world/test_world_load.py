@@ -8,7 +8,7 @@ import pytest
 
 from zab_chaos.faults.scenario import FaultStep, Scenario, Workload
 from zab_chaos.harness.backends.simulator import records
-from zab_chaos.harness.backends.simulator.backend import SimDeployment
+from zab_chaos.harness.backends.simulator.backend import SimBackend, SimDeployment
 from zab_chaos.harness.backends.simulator.records import SimRecords
 from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.client import log, session
@@ -80,7 +80,7 @@ def test_new_clients_get_numbers_that_were_not_used_before() -> None:
     few = Workload(clients=2, rate=100, keys=1, mix={"set": 1.0, "get": 1.0}, visits=20)
     scenario = Scenario(name="visits", about="no faults", duration=3.0, workload=few)
     deployment = SimDeployment(scenario, 1, None, None, False)
-    outcome, _ = execute(scenario, 1, deployment)
+    outcome, _ = execute(scenario, 1, deployment, SimBackend.abilities)
     assert deployment.judge(outcome).verdict == "PASS"
     requests = deployment.records.oracle.facts.requests
     clients = {client for client, _ in requests if client}
@@ -95,7 +95,7 @@ def test_the_lines_of_a_run_are_written_while_it_goes_on(tmp_path: Path, monkeyp
     monkeypatch.setattr(SimRecords, "close", lambda _self: None)
     scenario = Scenario(name="long", about="no faults", duration=3.0, workload=Workload(clients=2, rate=100, keys=4))
     deployment = SimDeployment(scenario, 1, None, RunFolder(tmp_path), False)
-    execute(scenario, 1, deployment)
+    execute(scenario, 1, deployment, SimBackend.abilities)
     files = [tmp_path / "ops.jsonl", *(tmp_path / "trace").iterdir()]
     written = sum(len(file.read_bytes().splitlines()) for file in files)
     assert len(files) == 1 + 3
