@@ -289,35 +289,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         weights = weights.times(focus.weights)
         if focus.rates:
             workload = replace(workload, rate=min(workload.rate, float(emphasis.choice(focus.rates))))
-    if _is_drawn("restless", seed, RESTLESS_SHARE):
-        workload = _with_moves(workload)
-    elif _is_drawn("astray", seed, BAD_PATH_SHARE):
-        workload = replace(workload, mix=BAD_PATH_MIX, burst=max(workload.burst, 3))
-    elif _is_drawn("growing", seed, GROWING_SHARE):
-        workload = replace(workload, mix=GROWING_MIX, burst=max(workload.burst, 3), clients=max(workload.clients, 3))
-    elif _is_drawn("numbered", seed, NUMBERED_SHARE):
-        workload = replace(workload, mix=NUMBERED_MIX, keys=1)
-    elif _is_drawn("tight", seed, TIGHT_SHARE) and focus in (None, FORGETFUL) and not crowded:
-        workload, limits = _with_tight_frames(workload, duration), structs.replace(limits, **TIGHT_LIMITS)
-        if _is_drawn("tight refusals", seed, REFUSALS_SHARE):
-            workload = replace(workload, mix=TIGHT_REFUSED_MIX)
-    elif _is_drawn("narrow", seed, NARROW_SHARE) and focus not in WITH_FEW_CLIENTS:
-        workload, limits = _with_large_multis(workload), structs.replace(limits, **NARROW_LIMITS)
-    elif _is_drawn("large", seed, LARGE_SHARE) and focus in (None, FORGETFUL) and not crowded:
-        workload, limits = _with_large_writes(workload, duration), structs.replace(limits, **LARGE_LIMITS)
-    elif _is_drawn("replacing", seed, REPLACING_SHARE):
-        workload = replace(workload, mix=REPLACING_MIX, keys=4)
-    elif _is_drawn("at the root", seed, AT_ROOT_SHARE):
-        workload = replace(workload, mix=AT_ROOT_MIX, burst=max(workload.burst, 3))
-    workload = _with_clients(Random(f"clients {seed}"), workload)
-    stalling = Random(f"stalling {seed}")
-    if stalling.random() < STALLING_SHARE:
-        workload = replace(workload, stalls=stalling.choice(STALLS))
-    wandering = Random(f"wandering {seed}")
-    if workload.visits and wandering.random() < WANDERING_SHARE:
-        workload, limits = _with_wanderers(wandering, workload, limits)
-    elif workload.visits:
-        workload, limits = _with_visitors(wandering, workload, limits)
+    workload, limits = _with_a_habit(seed, workload, limits, duration, focus, crowded=crowded)
+    workload, limits = _with_sessions(seed, workload, limits)
     drawn = replace(
         scenario,
         seed=seed,
@@ -330,49 +303,105 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         expect=replace(scenario.expect, converges_within=CONVERGES_SECONDS, unavailable_at_most=None, min_acked=1),
     )
     if scenario.nemesis is not None:
-        named = max((one.node for one in scenario.operations if isinstance(one.node, int)), default=0)
-        nodes = max(random.choice((3, 3, 3, 4, 5, 5, 7)), named)
-        if scenario.disks:
-            nodes = scenario.nodes  # a quorum of more nodes may lack the promise on which these disks rest
-        nemesis = _nemesis(random, replace(scenario.nemesis, heal_after=heals), weights)
-        disk = "ordinary" if random.random() < ORDINARY and set(nemesis.faults) != {"power-cut"} else scenario.disk
-        if disk == "ordinary":
-            nemesis = replace(
-                nemesis, faults={name: one for name, one in nemesis.faults.items() if name != "power-cut"}
-            )
-        if workload.stalls and _is_drawn("stuck", seed, STUCK_SHARE):
-            often = 2.0 * sum(nemesis.faults.values())
-            faults = {**nemesis.faults, "pause": often, "crash": often / 4}
-            nemesis = replace(nemesis, faults=faults, heal_after=HEALS[3])
-        disks = _disks(scenario.disks, seed, nodes)
-        drawn = replace(drawn, nodes=nodes, nemesis=nemesis, disk=disk, disks=disks)
-        usual = focus in (None, YOUNG, FORGETFUL)  # no focus on disks or slow nodes
-        tight = limits.frame_bytes != scenario.limits.frame_bytes  # the load fits these frames
-        if focus is BREAKING:
-            drawn = _with_failing_disks(emphasis, drawn, weights)
-        if focus is LAGGING:
-            drawn = _with_lagging_nodes(drawn, weights)
-        elif focus is REJOINING:
-            drawn = replace(drawn, duration=min(scenario.duration, REJOINING_SECONDS))
-            drawn = _with_rejoining_nodes(emphasis, drawn, weights)
-        elif focus is CALM:
-            drawn = replace(drawn, nemesis=replace(nemesis, every=CALM_EVERY, heal_after=CALM_HEALS))
-        elif focus is OVERTAKING:
-            drawn = _with_overtaken_clients(emphasis, drawn, weights)
-        elif _is_drawn("alone", seed, SINGLE_NODE_SHARE) and not scenario.disks and named < 2:
-            drawn = _with_single_node(Random(f"diskless {seed}"), drawn)
-        elif usual and _is_drawn("removing", seed, REMOVING_SHARE):
-            drawn = _with_removed_files(drawn)
-        elif usual and _is_drawn("deposed", seed, DEPOSED_SHARE):
-            drawn = _with_deposed_leaders(drawn)
-        elif usual and _is_drawn("forwarding", seed, FORWARDING_SHARE) and not tight:
-            drawn = _with_late_requests(Random(f"late requests {seed}"), drawn)
-        elif usual and _is_drawn("losing", seed, LOSING_SHARE) and not scenario.disks and named <= 3:
-            drawn = _with_a_disk_lost_again(Random(f"lost again {seed}"), drawn)
+        drawn = _with_nemesis(random, drawn, replace(scenario.nemesis, heal_after=heals), weights)
+        drawn = _with_focus(emphasis, drawn, scenario, focus, weights)
     if scenario.operations:
         last = max(one.at for one in scenario.operations)
         drawn = replace(drawn, workload=scenario.workload, duration=max(drawn.duration, last))
     return replace(drawn, source=drawn.to_toml())
+
+
+def _with_a_habit(
+    seed: int, workload: Workload, limits: Limits, duration: float, focus: Focus | None, *, crowded: bool
+) -> tuple[Workload, Limits]:
+    """Let the clients of some seeds do mostly one thing, or large things. A seed has one such habit at most."""
+    heavy = focus in (None, FORGETFUL) and not crowded  # whether there is room for a heavy load
+    if _is_drawn("restless", seed, RESTLESS_SHARE):
+        workload = _with_moves(workload)
+    elif _is_drawn("astray", seed, BAD_PATH_SHARE):
+        workload = replace(workload, mix=BAD_PATH_MIX, burst=max(workload.burst, 3))
+    elif _is_drawn("growing", seed, GROWING_SHARE):
+        workload = replace(workload, mix=GROWING_MIX, burst=max(workload.burst, 3), clients=max(workload.clients, 3))
+    elif _is_drawn("numbered", seed, NUMBERED_SHARE):
+        workload = replace(workload, mix=NUMBERED_MIX, keys=1)
+    elif _is_drawn("tight", seed, TIGHT_SHARE) and heavy:
+        workload, limits = _with_tight_frames(workload, duration), structs.replace(limits, **TIGHT_LIMITS)
+        if _is_drawn("tight refusals", seed, REFUSALS_SHARE):
+            workload = replace(workload, mix=TIGHT_REFUSED_MIX)
+    elif _is_drawn("narrow", seed, NARROW_SHARE) and focus not in WITH_FEW_CLIENTS:
+        workload, limits = _with_large_multis(workload), structs.replace(limits, **NARROW_LIMITS)
+    elif _is_drawn("large", seed, LARGE_SHARE) and heavy:
+        workload, limits = _with_large_writes(workload, duration), structs.replace(limits, **LARGE_LIMITS)
+    elif _is_drawn("replacing", seed, REPLACING_SHARE):
+        workload = replace(workload, mix=REPLACING_MIX, keys=4)
+    elif _is_drawn("at the root", seed, AT_ROOT_SHARE):
+        workload = replace(workload, mix=AT_ROOT_MIX, burst=max(workload.burst, 3))
+    return workload, limits
+
+
+def _with_sessions(seed: int, workload: Workload, limits: Limits) -> tuple[Workload, Limits]:
+    """Let clients give up soon, end their sessions often, or stand still, in some seeds each."""
+    workload = _with_clients(Random(f"clients {seed}"), workload)
+    stalling = Random(f"stalling {seed}")
+    if stalling.random() < STALLING_SHARE:
+        workload = replace(workload, stalls=stalling.choice(STALLS))
+    wandering = Random(f"wandering {seed}")
+    if workload.visits and wandering.random() < WANDERING_SHARE:
+        return _with_wanderers(wandering, workload, limits)
+    return _with_visitors(wandering, workload, limits) if workload.visits else (workload, limits)
+
+
+def _with_nemesis(random: Random, drawn: Scenario, given: Nemesis, weights: Weights) -> Scenario:
+    """Draw the number of nodes, their disks, and what the nemesis does."""
+    nodes = max(random.choice((3, 3, 3, 4, 5, 5, 7)), _highest_named(drawn))
+    if drawn.disks:
+        nodes = drawn.nodes  # a quorum of more nodes may lack the promise on which these disks rest
+    nemesis = _nemesis(random, given, weights)
+    disk = "ordinary" if random.random() < ORDINARY and set(nemesis.faults) != {"power-cut"} else drawn.disk
+    if disk == "ordinary":
+        nemesis = replace(nemesis, faults={name: one for name, one in nemesis.faults.items() if name != "power-cut"})
+    if drawn.workload.stalls and _is_drawn("stuck", drawn.seed, STUCK_SHARE):
+        often = 2.0 * sum(nemesis.faults.values())
+        faults = {**nemesis.faults, "pause": often, "crash": often / 4}
+        nemesis = replace(nemesis, faults=faults, heal_after=HEALS[3])
+    return replace(drawn, nodes=nodes, nemesis=nemesis, disk=disk, disks=_disks(drawn.disks, drawn.seed, nodes))
+
+
+def _with_focus(
+    emphasis: Random, drawn: Scenario, scenario: Scenario, focus: Focus | None, weights: Weights
+) -> Scenario:
+    """Return the drawn scenario with what its focus changes or, in some seeds without one, with a trouble of another kind."""
+    seed, named, nemesis = drawn.seed, _highest_named(scenario), drawn.nemesis
+    assert nemesis is not None
+    usual = focus in (None, YOUNG, FORGETFUL)  # no focus on disks or slow nodes
+    tight = drawn.limits.frame_bytes != scenario.limits.frame_bytes  # the load fits these frames
+    if focus is BREAKING:
+        drawn = _with_failing_disks(emphasis, drawn, weights)
+    if focus is LAGGING:
+        return _with_lagging_nodes(drawn, weights)
+    if focus is REJOINING:
+        drawn = replace(drawn, duration=min(scenario.duration, REJOINING_SECONDS))
+        return _with_rejoining_nodes(emphasis, drawn, weights)
+    if focus is CALM:
+        return replace(drawn, nemesis=replace(nemesis, every=CALM_EVERY, heal_after=CALM_HEALS))
+    if focus is OVERTAKING:
+        return _with_overtaken_clients(emphasis, drawn, weights)
+    if _is_drawn("alone", seed, SINGLE_NODE_SHARE) and not scenario.disks and named < 2:
+        return _with_single_node(Random(f"diskless {seed}"), drawn)
+    if usual and _is_drawn("removing", seed, REMOVING_SHARE):
+        return _with_removed_files(drawn)
+    if usual and _is_drawn("deposed", seed, DEPOSED_SHARE):
+        return _with_deposed_leaders(drawn)
+    if usual and _is_drawn("forwarding", seed, FORWARDING_SHARE) and not tight:
+        return _with_late_requests(Random(f"late requests {seed}"), drawn)
+    if usual and _is_drawn("losing", seed, LOSING_SHARE) and not scenario.disks and named <= 3:
+        return _with_a_disk_lost_again(Random(f"lost again {seed}"), drawn)
+    return drawn
+
+
+def _highest_named(scenario: Scenario) -> int:
+    """Return the highest node that an operation of the scenario names, 0 if none names any."""
+    return max((one.node for one in scenario.operations if isinstance(one.node, int)), default=0)
 
 
 def _is_drawn(what: str, seed: int, share: float) -> bool:
