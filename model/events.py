@@ -500,6 +500,29 @@ class WatchFired(SessionLine, kw_only=True, tag="fired"):
     what: str
 
 
+class SubtreeWatched(SessionLine, kw_only=True, tag="watching"):
+    """From this answer of `node` at `zxid` on, and as long as the connection lasts, the client is told of each change of `path`
+    and below (a persistent recursive watch)."""
+
+    path: str
+    node: int
+    zxid: ZxidPair
+
+
+class SubtreeChanged(SessionLine, kw_only=True, tag="told"):
+    """The client with such a watch was told that `path` was created, changed or deleted (`what`)."""
+
+    path: str
+    what: str
+
+
+class AnswerHeard(SessionLine, kw_only=True, tag="heard"):
+    """`node` answered another request of that client at `zxid`."""
+
+    node: int
+    zxid: ZxidPair
+
+
 class SetWatchesSent(SessionLine, kw_only=True, tag="again"):
     """The client asked its next server to set again the watches that it lost with its connection (ZooKeeper's setWatches)."""
 
@@ -674,6 +697,9 @@ SessionEvent = (
     | ReadAnswered
     | SyncAnswered
     | WatchFired
+    | SubtreeWatched
+    | SubtreeChanged
+    | AnswerHeard
     | SetWatchesSent
     | SetWatchesAnswered
     | SessionEndLogged

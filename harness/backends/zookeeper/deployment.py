@@ -19,7 +19,7 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.deployment import ProcessDeployment
 from zab_chaos.harness.backends.processes.stale_files import locked
-from zab_chaos.harness.backends.zookeeper import membership, server_log, sessions, tree
+from zab_chaos.harness.backends.zookeeper import membership, server_log, session_load, tree
 from zab_chaos.harness.backends.zookeeper.client import ZooKeeperClient
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
 from zab_chaos.harness.backends.zookeeper.evidence import (
@@ -244,9 +244,9 @@ class _ZooKeeperLoad(LoadThread):
         ops, load = deployment.folder.file("ops.jsonl"), load_parameters(deployment._scenario)
         super().__init__(deployment.addresses, ops, load, seed)
         self._deployment = deployment
-        self._session_load: sessions.SessionLoad | None = None
+        self._session_load: session_load.SessionLoad | None = None
         if load.sessions:
-            self._session_load = sessions.SessionLoad(
+            self._session_load = session_load.SessionLoad(
                 deployment.addresses, deployment.sessions_file, load.sessions, seed, deployment.on_wrong_answer
             )
 

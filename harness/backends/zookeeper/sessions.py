@@ -4,36 +4,29 @@ sessions.jsonl records what each client was told, in the order in which its conn
 connection writes the line before any other code sees the answer. `zab_chaos.model.oracle.properties.sessions` judges the file.
 """
 
-import random
 import struct
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle
 from pathlib import Path
 from typing import Any, ClassVar
 from zlib import crc32
 
 import msgspec
 
-from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.backends.zookeeper.answers import REFUSALS, SEQUENTIAL
 from zab_chaos.harness.backends.zookeeper.client import AsyncResult, end_session, new_kazoo
 from zab_chaos.harness.backends.zookeeper.connection import OnWrongAnswer, connected_address, drop_connection
 from zab_chaos.harness.backends.zookeeper.lock_recipe import PlaceInLine
 from zab_chaos.harness.backends.zookeeper.txnlog import Transaction
 from zab_chaos.harness.extras import extra
-from zab_chaos.harness.machine.background import BackgroundThread
 from zab_chaos.node.append_file import AppendFile
 from zab_chaos.node.core.zxid import Zxid, pair
 
 with extra("zookeeper", "a client of ZooKeeper"):
     from kazoo.client import KazooState
-    from kazoo.exceptions import KazooException
     from kazoo.protocol.serialization import (
         Create,
         Delete,
@@ -51,13 +44,8 @@ ROOT = "/sessions"
 LOCK = f"{ROOT}/lock"
 SESSION_SECONDS = 2.0
 SHORT_SESSION_SECONDS = 1.0  # of every second client: less than a server may be silent and still follow
-ACTIONS_PER_SECOND = 10.0  # of each client
 AWAY_SECONDS = 0.4  # how long a client that changes servers has no connection; less than its session's timeout
-PERMANENT_ZNODES = 5  # created at the start, and then set by the clients
-RECENT_EPHEMERALS = 20  # a client reads one of this many latest ephemeral znodes
 MAX_PENDING = 30  # unanswered requests of one client; beyond that it sends no more
-SETUP_SECONDS = 20.0
-EXPIRY_SECONDS = 4 * SESSION_SECONDS  # by then an abandoned session has expired, even if the leader has changed
 EPHEMERAL = 1  # flag of a create request
 EVENT_NAMES = {1: "created", 2: "deleted", 3: "changed", 4: "changed"}  # by the type of a watch event
 CHILDREN_CHANGED = 4  # type of the event that a znode's list of children has changed
@@ -129,10 +117,7 @@ class SessionClient:
 
         def record_watch_event(buffer: bytes, offset: int) -> None:
             event, _ = Watch.deserialize(buffer, offset)
-            path, change = describe_event(event)
-            self._watched.pop(path, None)
-            self._record("fired", path=path, what=change)
-            self._place.told_of_change(path)
+            self._told_of_change(*describe_event(event))
             read_watch_event(buffer, offset)
 
         kazoo._connection._read_watch_event = record_watch_event
@@ -275,6 +260,11 @@ class SessionClient:
 
     # The following methods run in kazoo's thread.
 
+    def _told_of_change(self, path: str, change: str) -> None:
+        self._watched.pop(path, None)
+        self._record("fired", path=path, what=change)
+        self._place.told_of_change(path)
+
     def _answered(self, kazoo: Any, on_answer: OnAnswer, value: Any) -> None:
         """Pass an answer on, unless the session that asked is closed or the server that answered is not known any more."""
         node = self._nodes.get(connected_address(kazoo) or "")
@@ -387,134 +377,6 @@ def read_fields(path: str, stat: Any, zxid: Zxid, node: int) -> dict[str, Any]:
     owner = {"owner": stat.ephemeralOwner} if stat.ephemeralOwner else {}
     times = {"changed": pair(Zxid(stat.mzxid)), "created": pair(Zxid(stat.czxid))}
     return fields | times | {"version": stat.version} | owner
-
-
-class SessionLoad(BackgroundThread):
-    """A thread that drives a number of session clients. The seed decides what they do; the clock decides when."""
-
-    def __init__(
-        self, addresses: Mapping[int, str], file: Path, clients: int, seed: int,
-        on_wrong_answer: OnWrongAnswer | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__("sessions")
-        self.begun = threading.Event()
-        self._addresses = dict(addresses)
-        self._file = SessionsFile(file)
-        self._random = random.Random(f"{seed}/sessions")
-        self._recent: deque[str] = deque(maxlen=RECENT_EPHEMERALS)
-        self._clients = [
-            SessionClient(number, addresses, self._file, self._recent.append, on_wrong_answer)
-            for number in range(1, clients + 1)
-        ]
-
-    @property
-    def lines_written(self) -> int:
-        """The number of lines of sessions.jsonl so far."""
-        return self._file.lines_written
-
-    def stop(self) -> None:
-        """End all sessions, wait until the servers have expired the abandoned ones, and read from every server once more."""
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join()
-        for client in self._clients:
-            client.close()
-        self._record_final_reads()
-        self._file.close()
-
-    def _run(self) -> None:
-        self._create_permanent_znodes()
-        for client in self._clients:
-            client.begin()
-        self.begun.set()
-        while not self._stop.wait(1 / ACTIONS_PER_SECOND / len(self._clients)):
-            self._act(self._random.choice(self._clients))
-
-    def _create_permanent_znodes(self) -> None:
-        """Create the permanent znodes at whichever server accepts that. If none does in time the load goes on without them, so
-        that it is judged what is wrong with the servers."""
-        end = time.monotonic() + SETUP_SECONDS
-        for address in cycle(self._addresses.values()):
-            if time.monotonic() > end or self._stop.is_set():
-                return
-            with suppress(KazooException, tree.TreeUnreadable), tree.connected(address, SESSION_SECONDS) as client:
-                for path in (LOCK, *map(_permanent_path, range(PERMANENT_ZNODES))):
-                    client.ensure_path(path)
-                return
-
-    def _act(self, client: SessionClient) -> None:
-        """Have a client do one random thing."""
-        draw = self._random.random()
-        path = _permanent_path(self._random.randrange(PERMANENT_ZNODES))
-        if draw < 0.02:
-            if client.ready:
-                client.create_ephemeral()  # so that the session often ends before this has been applied
-            client.close(silently=draw < 0.01)
-            client.begin()
-        elif not client.ready:
-            return
-        elif draw < 0.06:
-            client.reconnect()
-        elif draw < 0.21:
-            client.create_ephemeral()
-        elif draw < 0.27:
-            client.stand_in_line()
-        elif draw < 0.35:
-            client.set_data(path)
-        elif draw < 0.4:
-            client.list_children(ROOT if draw < 0.38 else LOCK, watch=draw < 0.37 or draw > 0.39)
-        elif draw < 0.5:
-            client.sync_and_read(path)
-        else:
-            if self._recent and draw < 0.7:
-                path = self._random.choice(list(self._recent))
-            elif draw > 0.9:
-                path = self._random.choice(self._clients).next_ephemeral  # nobody has created it yet
-            read = client.read_data if self._random.random() < 0.5 else client.read
-            read(path, watch=draw < 0.63 or draw > 0.8)
-
-    def _record_final_reads(self) -> None:
-        """Record the ephemeral znodes that each server still has once the abandoned sessions had time to expire.
-
-        A round of readings counts if it began after that time: a server that does not answer holds it up for long.
-        """
-        end = time.monotonic() + EXPIRY_SECONDS
-        while True:
-            began, left = time.monotonic(), self._remaining_ephemerals()
-            if began > end or (left is not None and not any(left.values())):
-                break
-            time.sleep(0.2)
-        for node, stats in (left or {}).items():  # None: a server is down, which other checks of the run report
-            for path, stat, zxid in stats:
-                self._file.write("look", 0, **read_fields(path, stat, zxid, node), last=True)
-
-    def _remaining_ephemerals(self) -> dict[int, list[tuple[str, Any, Zxid]]] | None:
-        """Return the ephemeral znodes that each server has, or None if one does not answer."""
-        found: dict[int, list[tuple[str, Any, Zxid]]] = {}
-        for node, address in self._addresses.items():
-            try:
-                found[node] = list(read_ephemerals(address))
-            except (KazooException, tree.TreeUnreadable):
-                return None
-        return found
-
-
-def _permanent_path(number: int) -> str:
-    return f"{ROOT}/z-{number}"
-
-
-def read_ephemerals(address: str) -> Iterator[tuple[str, Any, Zxid]]:
-    """Yield the path and stat of each ephemeral znode that a server has after a sync, and the zxid of its answer.
-
-    Raises KazooException, tree.TreeUnreadable.
-    """
-    with tree.connected(address, SESSION_SECONDS) as client:
-        client.sync(ROOT)
-        for parent in (ROOT, LOCK):
-            for name in client.get_children(parent) if client.exists(parent) else ():
-                stat = client.exists(f"{parent}/{name}")
-                if stat is not None and stat.ephemeralOwner:
-                    yield f"{parent}/{name}", stat, Zxid(client.last_zxid)
 
 
 def append_session_ends(path: Path, ends: Mapping[int, Transaction]) -> None:

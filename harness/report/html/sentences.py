@@ -202,6 +202,11 @@ SESSIONS: dict[str, Callable[[Line], str]] = {
     "look": _shown_znode,
     "synced": lambda line: f"had its sync answered by node {line['node']}, at {_zxid(line['zxid'])}",
     "fired": lambda line: f"was notified that {line['path']} was {line['what']}",
+    "watching": lambda line: (
+        f"watches all below {line['path']} since node {line['node']} answered at {_zxid(line['zxid'])}"
+    ),
+    "told": lambda line: f"was notified that {line['path']} was {line['what']}",
+    "heard": lambda line: f"was answered by node {line['node']} at {_zxid(line['zxid'])}",
     "again": lambda line: f"asked to have its watches on {', '.join(line['paths'])} set again",
     "stand": lambda line: f"had its watches set again by node {line['node']}, at {_zxid(line['zxid'])}",
     "ended": lambda line: f"found the end of session {line['session']:#x} in a log, at {_zxid(line['zxid'])}",

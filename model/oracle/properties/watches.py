@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from zab_chaos.model.events import (
+    AnswerHeard,
     ConnectionLost,
     ReadAnswered,
     RequestRefused,
@@ -13,6 +14,8 @@ from zab_chaos.model.events import (
     SessionOver,
     SetWatchesAnswered,
     SetWatchesSent,
+    SubtreeChanged,
+    SubtreeWatched,
     WatchFired,
     WatchReadSent,
     packed,
@@ -21,9 +24,8 @@ from zab_chaos.model.oracle.evidence import node_names, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.sessions import GUIDE, Answer, WriteAcknowledged, state
+from zab_chaos.model.oracle.properties.subtree_watches import EVENT_OF, SubtreeWatches
 from zab_chaos.model.oracle.spans import FOREVER
-
-EVENT_OF = {"create": "created", "set": "changed", "delete": "deleted"}  # the watch event, by operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Watches(Checker):
     - A watch ends with its connection. When a client asks its next server to set watches again, it gets events for
       exactly those znodes whose state differs from the one that it has seen, before the request is answered ("watches
       ... will be triggered if needed").
+    - What clients that watch a whole subtree are told: `SubtreeWatches`.
 
     Does not verify that a change is reported to a client that gets no more answers, nor the event of a watch that fires
     before the read that sets it is answered.
@@ -76,6 +79,16 @@ class Watches(Checker):
         self._reset: list[tuple[ReadAnswered, WatchFired | None, SetWatchesAnswered]] = []
         self._pending: dict[int, Counter[str]] = defaultdict(Counter)  # outstanding reads that set a watch, by path
         self._early: dict[int, Counter[str]] = defaultdict(Counter)  # those of them whose watch has fired already
+        self._subtrees = SubtreeWatches()
+
+    def on_watching(self, line: SubtreeWatched) -> None:
+        self._subtrees.on_watching(line)
+
+    def on_told(self, line: SubtreeChanged) -> None:
+        self._subtrees.on_told(line, self.findings)
+
+    def on_heard(self, line: AnswerHeard) -> None:
+        self._subtrees.on_heard(line)
 
     def on_began(self, line: SessionBegan) -> None:
         self._forget(line.client)
@@ -160,6 +173,7 @@ class Watches(Checker):
             waiting.pop(client, None)
         self._pending.pop(client, None)
         self._early.pop(client, None)
+        self._subtrees.end(client)
 
     # ---- comparison with the delivered history ----
 
@@ -177,6 +191,8 @@ class Watches(Checker):
         for look, fired, stand in self._reset:
             if packed(stand.zxid) <= self.facts.changes.known_upto:
                 self._check_reset(look, fired, stand)
+        self._subtrees.at_end(self.facts, self.findings)
+        self.checked += self._subtrees.checked
 
     def _check_event(self, watch: _Watch, zxid: int, op: str) -> None:
         """Check the event for the first change since a watch was set: it was sent, in time, and with the right kind."""

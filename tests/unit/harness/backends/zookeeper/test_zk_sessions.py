@@ -19,7 +19,7 @@ from kazoo.exceptions import ConnectionLoss, NoNodeError
 from kazoo.protocol.serialization import Create, Delete, Exists, GetChildren2, SetData, Sync, Watch
 from kazoo.protocol.states import EVENT_TYPE_MAP, EventType, ZnodeStat
 
-from zab_chaos.harness.backends.zookeeper import client, sessions, written_evidence
+from zab_chaos.harness.backends.zookeeper import client, session_load, sessions, written_evidence
 from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife
 from zab_chaos.harness.backends.zookeeper.histories import session_ends
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Transaction, TxnLog
@@ -182,7 +182,7 @@ def test_every_second_client_has_a_session_that_ends_before_a_silent_server_is_g
 
 
 def test_some_watches_are_set_on_a_znode_that_is_created_later(tmp_path: Path) -> None:
-    load = sessions.SessionLoad({2: "127.0.0.1:2181"}, tmp_path / "sessions.jsonl", 1, 1)
+    load = session_load.SessionLoad({2: "127.0.0.1:2181"}, tmp_path / "sessions.jsonl", 1, 1)
     load._random = SimpleNamespace(random=lambda: 0.95, randrange=lambda _: 0, choice=lambda some: some[0])  # type: ignore[assignment]
     watched: list[tuple[str, bool]] = []
     load._act(SimpleNamespace(ready=True, read=lambda path, watch: watched.append((path, watch))))  # type: ignore[arg-type]
@@ -200,19 +200,19 @@ def test_the_permanent_znodes_are_created_at_any_server_that_serves_or_left_out(
     def connected(address: str, _: float) -> Iterator[Any]:
         tried.append(address)
         if address not in serving:
-            raise sessions.tree.TreeUnreadable(address)
+            raise session_load.tree.TreeUnreadable(address)
         yield SimpleNamespace(ensure_path=created.append)
 
-    monkeypatch.setattr(sessions.tree, "connected", connected)
-    monkeypatch.setattr(sessions, "SETUP_SECONDS", seconds)
-    sessions.SessionLoad({1: "a", 2: "b"}, tmp_path / "sessions.jsonl", 1, 1)._create_permanent_znodes()
+    monkeypatch.setattr(session_load.tree, "connected", connected)
+    monkeypatch.setattr(session_load, "SETUP_SECONDS", seconds)
+    session_load.SessionLoad({1: "a", 2: "b"}, tmp_path / "sessions.jsonl", 1, 1)._create_permanent_znodes()
     assert tried == asked
-    assert len(created) == (sessions.PERMANENT_ZNODES + 1 if serving else 0)
+    assert len(created) == (session_load.PERMANENT_ZNODES + 1 if serving else 0)
 
 
 @pytest.mark.parametrize("ready", [True, False])
 def test_a_session_is_closed_while_a_create_of_it_is_under_way(ready: bool, tmp_path: Path) -> None:
-    load = sessions.SessionLoad({2: "127.0.0.1:2181"}, tmp_path / "sessions.jsonl", 1, 1)
+    load = session_load.SessionLoad({2: "127.0.0.1:2181"}, tmp_path / "sessions.jsonl", 1, 1)
     load._random = SimpleNamespace(random=lambda: 0.015, randrange=lambda _: 0)  # type: ignore[assignment]
     done: list[str] = []
     load._act(
@@ -233,7 +233,7 @@ def test_what_is_left_is_read_after_the_time_that_sessions_have_to_expire(
     """Reading the second server took so long that what the first one had shown was old."""
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(
-        sessions,
+        session_load,
         "time",
         SimpleNamespace(monotonic=lambda: clock.now, monotonic_ns=time.monotonic_ns, sleep=lambda _: None),
     )
@@ -243,8 +243,8 @@ def test_what_is_left_is_read_after_the_time_that_sessions_have_to_expire(
         clock.now += 20.0 if address == "slow" else 0.0
         return [] if expired else [("/sessions/e-1-1", stat_at(7), Zxid(7))]
 
-    monkeypatch.setattr(sessions, "read_ephemerals", read)
-    load = sessions.SessionLoad({1: "first", 2: "slow"}, tmp_path / "sessions.jsonl", 1, 1)
+    monkeypatch.setattr(session_load, "read_ephemerals", read)
+    load = session_load.SessionLoad({1: "first", 2: "slow"}, tmp_path / "sessions.jsonl", 1, 1)
     load._record_final_reads()
     load._file.close()
     lines = [json.loads(line) for line in tmp_path.joinpath("sessions.jsonl").read_text().splitlines()]
