@@ -56,7 +56,7 @@ class TraceEvent(TracedLine, kw_only=True, tag_field="event"):
 
 class Boot(TraceEvent, kw_only=True, tag="boot"):
     """A node's start, with what it found on its disk. `as_left`: whether that is what the harness had read there after the
-    life before; None if it had not."""
+    life before; None if it had not. `release`: of the node's program, if it says so."""
 
     disk: Literal["fresh", "recovered", "torn", "amnesiac"]
     accepted_epoch: U32
@@ -69,6 +69,7 @@ class Boot(TraceEvent, kw_only=True, tag="boot"):
     defect: str | None = None
     pid: int | None = None
     as_left: bool | None = None
+    release: str | None = None
 
     @property
     def starts_empty(self) -> bool:
@@ -603,7 +604,8 @@ class Milestone(Line, kw_only=True):
     leader: int | None = None  # of `established`, with `epoch`
     epoch: int | None = None
     zxid: ZxidPair | None = None  # of `converged`
-    node: int | None = None  # of `ended`, with `life`, `code` and `armed`
+    node: int | None = None  # of `ended`, with `life`, `code` and `armed`; of `release`, with `life`
+    release: str | None = None  # with which this life was started
     life: int | None = None
     code: int | None = None
     armed: bool | None = None

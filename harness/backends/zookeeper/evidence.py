@@ -60,9 +60,9 @@ class RunEvidence:
     """Everything that is on record of a run.
 
     `nodes` is the size of the ensemble, `sessions` the sessions that each client has had, by its number. `established`,
-    `mismatches` and `points` are from the servers' log files, `wrong_answers` from the clients. `trees_equal`: in the end
-    all servers that could be read showed one tree, which is on record. `clock_offset` is added to nanoseconds of the wall
-    clock to get monotonic ones.
+    `mismatches`, `versions` (by node and life) and `points` are from the servers' log files, `wrong_answers` from the clients.
+    `trees_equal`: in the end all servers that could be read showed one tree, which is on record. `clock_offset` is added to
+    nanoseconds of the wall clock to get monotonic ones.
     """
 
     nodes: int
@@ -72,6 +72,7 @@ class RunEvidence:
     role_samples: Sequence[RoleSample] = ()
     established: Sequence[LeaderEstablished] = ()
     mismatches: Sequence[TreeMismatch] = ()
+    versions: Mapping[tuple[int, int], str | None] = field(default_factory=dict)
     points: Sequence[PointReached] = ()
     wrong_answers: Sequence[WrongAnswer] = ()
     trees_equal: bool = False

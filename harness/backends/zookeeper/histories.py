@@ -21,7 +21,8 @@ def transactions_by_zxid(lives: Iterable[ServerLife]) -> dict[int, list[Transact
     for life in lives:
         for txn in (*life.disk_before.transactions, *life.disk_after.transactions):
             counts[txn.zxid, txn.digest] += 1
-            found[txn.zxid, txn.digest] = txn
+            if txn.steps or (txn.zxid, txn.digest) not in found:  # of the ends of a session, one that lists its znodes
+                found[txn.zxid, txn.digest] = txn
     by_zxid: dict[int, list[Transaction]] = {}
     for (zxid, _), txn in sorted(found.items(), key=lambda item: (item[0][0], -counts[item[0]])):
         by_zxid.setdefault(zxid, []).append(txn)

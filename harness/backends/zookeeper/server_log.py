@@ -1,5 +1,8 @@
-"""Reads a ZooKeeper server's log file: the epochs that it led, trees that differed from its leader's, crash points, and why it
-ended.
+"""Reads a ZooKeeper server's log file: its release, the epochs that it led, trees that differed from its leader's, crash
+points, and why it ended.
+
+`2026-01-31 12:00:00,250 [main] INFO ZooKeeperServer - Server environment:zookeeper.version=3.9.5-293c895, built on 2026-02-11`:
+every release writes this at its start.
 
 `2026-01-31 12:00:00,250 [...] INFO Leader - Have quorum of supporters, sids: [[2, 3]]; starting up and setting last processed
 zxid: 0x100000000`: a quorum has acknowledged NEWLEADER. Every release writes this line; before 3.4.6 without the servers' ids.
@@ -12,7 +15,9 @@ difference is written at once; `Last value` is written after 15 minutes, or earl
 is monotonic nanoseconds.
 
 A tree that a leader sends, at `Getting a snapshot from leader 0x...`, may have effects of transactions that come after it. They
-are sent too, and until the last of them is applied, before NEWLEADER, the trees differ although nothing is wrong.
+are sent too, and until the last of them is applied, before NEWLEADER, the trees differ although nothing is wrong. Likewise when
+a server reads its own disk, at its start, in the thread `main`: transactions that its log has twice (a leader has sent them
+again, for example after ZOOKEEPER-4394) are applied twice.
 """
 
 import re
@@ -28,11 +33,12 @@ _ESTABLISHED = re.compile(
     re.MULTILINE,
 )
 _MISMATCH = re.compile(
-    _TIME + rb".*(?:Digests are not matching\. Value is Zxid\. (Last value|Value):(\d+)$"
+    _TIME + rb"(?:.*(\[main\]))?.*(?:Digests are not matching\. Value is Zxid\. (Last value|Value):(\d+)$"
     rb"|(Getting a snapshot from leader)|Learner received|QuorumPeer - LOOKING)",
     re.MULTILINE,
 )
 _REPEATED_AFTER = 15 * 60_000  # milliseconds
+_VERSION = re.compile(rb"environment:zookeeper\.version=([^,\s]+)")
 REACHED = "zab-chaos: reached"
 _POINT = re.compile(rf"{REACHED} (\S+) at (\d+)$".encode(), re.MULTILINE)
 _ERROR = re.compile(
@@ -80,6 +86,12 @@ class PointReached:
     point: str
 
 
+def read_version(file: Path) -> str | None:
+    """Return the version that the server says it is of, with that of its source; None if it has not said so."""
+    said = _VERSION.search(_read(file))
+    return said[1].decode(errors="replace") if said is not None else None
+
+
 def read_points(file: Path, node: int, life: int) -> Iterator[PointReached]:
     """Yield the crash points that this life has reached, in the order of time; none if there is no log file."""
     for point, time in _POINT.findall(_read(file)):
@@ -96,11 +108,11 @@ def read_established(file: Path, node: int, life: int) -> Iterator[LeaderEstabli
 def read_tree_mismatches(file: Path, node: int, life: int) -> Iterator[TreeMismatch]:
     """Yield the mismatches that this life has found, in the order of time; none if there is no log file.
 
-    Mismatches of a tree that was being received, and became equal meanwhile, are left out.
+    Mismatches of a tree that was being received or read from the disk, and became equal meanwhile, are left out.
     """
     receiving = False
-    first: TreeMismatch | None = None  # of a tree that is being received
-    for at, kind, zxid, snapshot in _MISMATCH.findall(_read(file)):
+    first: TreeMismatch | None = None  # of a tree that is being received or read
+    for at, main, kind, zxid, snapshot in _MISMATCH.findall(_read(file)):
         time = _milliseconds(at.decode())
         equal = first is not None and kind == b"Last value" and time - first.time < _REPEATED_AFTER
         if first is not None and not equal:
@@ -110,7 +122,7 @@ def read_tree_mismatches(file: Path, node: int, life: int) -> Iterator[TreeMisma
             receiving = bool(snapshot)
         elif not equal:
             found = TreeMismatch(time, node, life, int(zxid), receiving)
-            if receiving:
+            if receiving or main:
                 first = found
             else:
                 yield found

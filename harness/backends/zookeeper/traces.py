@@ -2,7 +2,8 @@
 
 A server writes no trace. From the disks, the log files and the clients' records follow all the same:
 
-- `boot`: what the disk held when a life began; `left`: what it held when the life had ended, or at the end of the run.
+- `boot`: what the disk held when a life began, and the server's release in its own words; `left`: what the disk held when the
+  life had ended, or at the end of the run.
 - `broadcast`: every transaction that any log ever held, at the time that its leader's clock gave it. Who asked for it (`txns`)
   follows from its session, and for an acknowledged write from the zxid that the client was told.
 - `deliver`: a server that answers a client at a zxid has applied everything up to that zxid. What that was is in its own log,
@@ -80,7 +81,7 @@ def _disks(evidence: RunEvidence) -> Iterator[Event]:
         yield _event(
             life, life.began, "boot", disk=_disk_condition(life), **_epochs_and_end(life.disk_before),
             snapshot_zxid=[0, 0], torn_bytes=life.disk_before.torn, faithful=False, nodes=evidence.nodes, defect=None,
-            pid=None, as_left=as_left,
+            pid=None, as_left=as_left, release=evidence.versions.get(life_key(life)),
         )  # fmt: skip
         yield _event(life, life.ended, "left", **_epochs_and_end(life.disk_after), **_contents(life.disk_after))
         if life.code is not None:

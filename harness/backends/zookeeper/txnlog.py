@@ -51,7 +51,8 @@ class Transaction:
     """A transaction in ZooKeeper's log.
 
     `client` is the session, `cxid` the number of the request in its connection, `time` milliseconds of the leader's clock.
-    `digest` is a 64-bit hash of the transaction's bytes, without the digest of the tree that a server adds. `steps` are its
+    `digest` is a 64-bit hash of the transaction's bytes, without the digest of the tree that a server adds, and without the
+    list at the end of a session, which a server before 3.6 leaves out when a leader of 3.6 sends it. `steps` are its
     changes of znodes (not of their access control lists); the start of a session and a failed request have none. `ephemerals`
     are the paths of ephemeral znodes that it creates. `obscure` says why its content could not be decoded; it is None
     otherwise.
@@ -203,7 +204,7 @@ def decode(body: bytes) -> Transaction:
             raise ValueError(f"{reader.left} bytes follow the fields of type {kind}")
     except (struct.error, IndexError, ValueError) as error:
         return Transaction(zxid, client, cxid, time, kind, blake2b(body), obscure=str(error))
-    end = _HEADER.size if refused else reader.at
+    end = _HEADER.size if refused or kind == CLOSE else reader.at
     return Transaction(zxid, client, cxid, time, kind, blake2b(body[:end]), steps, tuple(reader.ephemerals))
 
 

@@ -109,6 +109,23 @@ def test_a_tree_may_differ_while_it_is_received(tmp_path: Path, again: str) -> N
     assert list(read_tree_mismatches(log(tmp_path, later), 3, 2)) == [TreeMismatch(NOON + 9000, 3, 2, 2 << 32 | 7)]
 
 
+@pytest.mark.parametrize("line", ["[main] WARN DataTree - {}", "WARN  [main] DataTree - {}"])
+def test_a_tree_may_differ_while_it_is_read_from_a_log_that_has_transactions_twice(tmp_path: Path, line: str) -> None:
+    """The first time they have been applied, the tree is ahead of the second time."""
+    lines = [
+        f"Message:{DIFFERS}93",
+        f"[172 times] Message: {LAST}96",
+        f"Message:{DIFFERS}97",
+        f"[2 times] Message: {LAST}98",
+    ]
+    text = [f"2026-01-31 12:00:{second:02},000 {line.format(one)}\n" for second, one in enumerate(lines)]
+    looking = f"2026-01-31 12:00:05,000 {THREAD} INFO QuorumPeer - LOOKING\n"
+    assert list(read_tree_mismatches(log(tmp_path, "".join(text) + looking), 3, 2)) == []
+    found = TreeMismatch(NOON + 2000, 3, 2, 2 << 32 | 5)  # they never became equal
+    assert list(read_tree_mismatches(log(tmp_path, "".join(text[:3]) + looking), 3, 2)) == [found]
+    assert list(read_tree_mismatches(log(tmp_path, "".join(text[:3])), 3, 2)) == [found]
+
+
 def test_a_received_tree_that_does_not_become_equal_is_a_mismatch(tmp_path: Path) -> None:
     text = received_tree(f"Message:{DIFFERS}93")
     found = TreeMismatch(NOON + 1000, 3, 2, 2 << 32 | 1, receiving=True)
