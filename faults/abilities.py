@@ -11,6 +11,7 @@ class Ability(Enum):
     ONE_WAY_REFUSAL = "way to refuse connections in one direction only"
     LEADER = "way to name the leader"
     NODE_STATE = "way to read a running node's own role and log"
+    RELEASES = "way to start a node with another release"
     WIPE = "way to start a node with an empty disk"
     DISK_FILES = "disk whose files can be damaged while its node is down"
     LOG_RECORDS = "log whose records can be told apart"
@@ -31,6 +32,5 @@ class Ability(Enum):
     FINAL_STATE = "way to read one node's state at the end"
 
 
-ZOOKEEPERS = frozenset(
-    {Ability.SESSIONS, Ability.OBSERVERS, Ability.MEMBERS}
-)  # what the protocol of the papers does not have
+# What our own nodes do not have.
+NOT_OURS = frozenset({Ability.SESSIONS, Ability.OBSERVERS, Ability.MEMBERS, Ability.RELEASES})

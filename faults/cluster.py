@@ -133,6 +133,17 @@ class Reconfigurable(Cluster, Protocol):
         """Add nodes again. They must be up."""
 
 
+@runtime_checkable
+class Upgradable(Cluster, Protocol):
+    """An ensemble whose nodes may be of different releases."""
+
+    def install(self, node: int, release: str) -> str:
+        """Have a node that is down be of this release from its next start on. Return the release's own name.
+
+        `release`: "old" or "new" (those of the run), or the name of a release. Raises ClusterError.
+        """
+
+
 def is_paused(cluster: Cluster, node: int) -> bool:
     """Return whether the node's process exists and is paused."""
     return cluster.alive(node) and cluster.paused(node)

@@ -19,6 +19,7 @@ from zab_chaos.faults.process import (
     command_unless_paused,
     confirm_answers,
     draw_crash_at,
+    install,
     node_names,
     start_down_nodes,
     wait_until_up,
@@ -155,6 +156,8 @@ class CrashAtStart(CrashAt):
         super().__init__(context, nodes, {**params, "point": params["crash-at"]})
 
     def inject(self) -> None:
+        if self.params.get("release") is not None:
+            install(self.cluster, self.nodes, self.params["release"])
         start_down_nodes(self.context, self.nodes, crash_at=self.point)
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
 

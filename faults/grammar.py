@@ -138,6 +138,7 @@ TABLES: dict[str, dict[str, Rule]] = {
     },
     "zookeeper": {
         "release": matching(VERSION, "a released version, for example 3.9.4"),
+        "to": matching(VERSION, 'a released version, to which faults with release = "new" upgrade'),
         "settings": text_table('lines of the servers\' configuration, for example { snapCount = "10" }'),
         "java": text_table('system properties, for example { "zookeeper.leader.closeSocketAsync" = "true" }'),
         "names": choice("folder", "journal"),

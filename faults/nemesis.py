@@ -146,7 +146,7 @@ def _targets(kind: Kind, params: dict[str, object], nodes: int, keep_quorum: boo
     words: list[Target] = ["one", "leader", *(["follower"] if nodes > 1 else [])]
     if nodes >= 3:
         words.append("minority")
-    if not keep_quorum and kind.name in ("crash", "power-cut", "pause", "stop", "crash-at", "pause-at"):
+    if not keep_quorum and kind.name in ("crash", "power-cut", "pause", "stop", "upgrade", "crash-at", "pause-at"):
         words += ["majority", "all"]
     if kind.name in LOSSES or params.get("wipe"):
         words = ["one", "leader", "follower"] if nodes >= 3 else ["one"] if nodes == 1 and not keep_quorum else []

@@ -9,20 +9,21 @@ from typing import Any
 import psutil
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.cluster import Cluster, ClusterError, is_paused
+from zab_chaos.faults.cluster import Cluster, ClusterError, Upgradable, is_paused
 from zab_chaos.faults.crash_point_rule import DrawnPoint, point
 from zab_chaos.faults.kind import (
     DEAD_WORDS,
     Confirmation,
     Fault,
     FaultContext,
+    FaultError,
     HealOrder,
     Key,
     Kind,
     Momentary,
     TargetState,
 )
-from zab_chaos.faults.rules import boolean, choice
+from zab_chaos.faults.rules import boolean, choice, text
 from zab_chaos.node.store.errors import CORRUPT_EXIT
 
 STEP = 0.02  # seconds between two looks at a node
@@ -147,14 +148,53 @@ class Stop(NodeDown):
         return f"{node_names(self.nodes)} stopped"
 
 
+class Upgrade(Stop):
+    """A clean shutdown, after which the nodes are of another release: healed by a start with that one."""
+
+    releases: Mapping[int, str] = {}  # by node
+
+    def inject(self) -> None:
+        super().inject()
+        self.releases = install(self.cluster, self.nodes, self.params["release"])
+
+    def recovered(self) -> Confirmation:
+        up = super().recovered()
+        return Confirmation(up.confirmed, with_releases(up.evidence, self.releases))
+
+    def describe(self) -> str:
+        release = ", ".join({*self.releases.values()})
+        return super().describe() + (f", to be started with release {release}" if release else "")
+
+
+def install(cluster: Cluster, nodes: Iterable[int], release: str) -> dict[int, str]:
+    """Have those of the nodes that are down be of a release from their next start on. Return its name by node.
+
+    Raises FaultError, ClusterError.
+    """
+    if not isinstance(cluster, Upgradable):
+        raise FaultError("the nodes of this ensemble can't be started with another release")
+    return {node: cluster.install(node, release) for node in nodes if not cluster.alive(node)}
+
+
+def with_releases(evidence: Mapping[str, Any], releases: Mapping[int, str]) -> dict[str, Any]:
+    """Add to the evidence on nodes, by node, the releases that they were started with."""
+    return {
+        **evidence, **{str(node): evidence.get(str(node), {}) | {"release": name} for node, name in releases.items()}
+    }  # fmt: skip
+
+
 class Restart(Momentary):
     """A restart of nodes that are down, on their disks. With `refuses` a node must, or may, end with exit code 65 instead.
 
     At least one must be up, or have ended otherwise than before: else nothing shows that any was started.
     """
 
+    releases: Mapping[int, str] = {}  # by node, of those that start with another one
+
     def inject(self) -> None:
         self.exits = {str(node): self.cluster.wait_exit(node, 0.0) for node in self.nodes}
+        if self.params["release"] is not None:
+            self.releases = install(self.cluster, self.nodes, self.params["release"])
         start_down_nodes(self.context, self.nodes)
 
     def injected(self) -> Confirmation:
@@ -163,10 +203,11 @@ class Restart(Momentary):
             shown.get("exit") in (None, CORRUPT_EXIT) or shown["exit"] != self.exits[node]
             for node, shown in up.evidence.items()
         )
-        return Confirmation(up.confirmed and began, up.evidence)
+        return Confirmation(up.confirmed and began, with_releases(up.evidence, self.releases))
 
     def describe(self) -> str:
-        return f"{node_names(self.nodes)} started again"
+        release = ", ".join({*self.releases.values()})
+        return f"{node_names(self.nodes)} started again" + (f" with release {release}" if release else "")
 
 
 class Pause(Fault):
@@ -362,6 +403,14 @@ CRASH_AT = Key(
     needs=Ability.CRASH_POINTS,
     doc="restart at once, with this crash point armed from the start; healed like crash-at",
 )
+OLD, NEW = "old", "new"  # the releases of a run: the one that it begins with, and the one that nodes are upgraded to
+RELEASE = Key(
+    name="release",
+    rule=text(1000),
+    default=None,
+    needs=Ability.RELEASES,
+    doc="the release that the nodes are started with, and keep: old (the run's first one), new (that of --to), or a name",
+)
 CRASH_AT_SHARE = 0.4  # share of the drawn faults that have a crash-at
 
 
@@ -425,6 +474,7 @@ KINDS = (
         keys=(
             replace(CRASH_AT, doc="a crash point that is armed from the start"),
             ENOUGH,
+            RELEASE,
             Key(
                 name="refuses",
                 rule=choice("never", "must", "may"),
@@ -448,6 +498,16 @@ KINDS = (
         leaves="down",
         heal_order=HealOrder.DOWN,
         draw=lambda _random: {},
+    ),
+    Kind(
+        name="upgrade",
+        doc="ask the process to exit by itself; healed by a restart with another release",
+        make=Upgrade,
+        keys=(replace(RELEASE, default=NEW, needs=None),),
+        needs=frozenset({Ability.RELEASES}),
+        leaves="down",
+        heal_order=HealOrder.DOWN,
+        draw=lambda random: {"release": random.choice((OLD, NEW))},
     ),
     Kind(
         name="pause",

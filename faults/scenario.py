@@ -160,7 +160,8 @@ class Expect:
 class ZooKeeperSettings:
     """The settings of a run on Apache ZooKeeper. `names` and `synced` apply to disks that can lose unsynced bytes."""
 
-    release: str | None = None
+    release: str | None = None  # that a run begins with
+    to: str | None = None  # that its servers are upgraded to
     settings: Mapping[str, str] = field(default_factory=dict)  # lines of the servers' configuration, by name
     java: Mapping[str, str] = field(default_factory=dict)  # Java system properties of the servers
     # When names are durable: `zab_chaos.faults.filesystem.volume.Names`.

@@ -30,6 +30,7 @@ class ExampleKV(SystemBackend):
     operations = frozenset({"get", "set"})
     serves_with_majority = True
     data_files: ClassVar = {"log": "log"}  # what faults may damage
+    releases = ("1", "2")  # a run begins with the first; faults may have nodes start with the other one
     defects: ClassVar = {
         "early-ack": "--early-ack",
         "no-write-back": "--no-write-back",
@@ -39,6 +40,7 @@ class ExampleKV(SystemBackend):
     def command(self, place: Place, defect: str | None) -> Sequence[str]:
         command = [sys.executable, str(STORE), "--node", str(place.node), "--data", str(place.data)]
         command += ["--listen", place.listen, "--client", place.client]
+        command += ["--release", place.release]
         for number, address in place.peers.items():
             command += ["--peer", f"{number}={address}"]
         return [*command, defect] if defect is not None else command

@@ -11,6 +11,7 @@ and receives over those that the others open.
 import argparse
 import asyncio
 import contextlib
+import hashlib
 import itertools
 import json
 import os
@@ -31,12 +32,14 @@ class NoMajority(Exception):
 class Replica:
     """The values that one node has stored, in memory and in a file: [stamp, value] by key.
 
-    Each line of the file begins with a checksum of its rest. A node does not start with a file that is damaged.
+    Each line of the file begins with a checksum of its rest: that of this release. A node reads the lines of older releases,
+    too. It does not start with a file that is damaged, for which it takes one of a newer release.
     """
 
-    def __init__(self, folder: Path, syncs: bool) -> None:
+    def __init__(self, folder: Path, syncs: bool, release: int) -> None:
         self.entries: dict[str, list] = {}
         self.syncs = syncs
+        self.checksums = CHECKSUMS[:release]
         folder.mkdir(parents=True, exist_ok=True)
         self._file = os.open(folder / "log", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         content = (folder / "log").read_bytes()
@@ -44,7 +47,7 @@ class Replica:
         os.ftruncate(self._file, end)
         for number, line in enumerate(content[:end].split(b"\n")[:-1], 1):
             checksum, _, rest = line.partition(b" ")
-            if checksum != checksum_of(rest):
+            if checksum not in (checksum_of(rest) for checksum_of in self.checksums):
                 raise SystemExit(f"line {number} of {folder / 'log'} is damaged")
             key, entry = json.loads(rest)
             self.entries[key] = entry
@@ -55,14 +58,16 @@ class Replica:
     def store(self, key: str, entry: list) -> None:
         if entry[0] > self.get(key)[0]:
             rest = json.dumps([key, entry]).encode()
-            os.write(self._file, checksum_of(rest) + b" " + rest + b"\n")
+            os.write(self._file, self.checksums[-1](rest) + b" " + rest + b"\n")
             if self.syncs:
                 os.fsync(self._file)
             self.entries[key] = entry
 
 
-def checksum_of(line: bytes) -> bytes:
-    return b"%08x" % zlib.crc32(line)
+CHECKSUMS = (  # of release 1 and of release 2
+    lambda line: b"%08x" % zlib.crc32(line),
+    lambda line: hashlib.blake2b(line, digest_size=8).hexdigest().encode(),
+)
 
 
 class Node:
@@ -75,7 +80,7 @@ class Node:
     def __init__(self, options: argparse.Namespace) -> None:
         self.id = options.node
         self.peers: dict[int, str] = dict(options.peer)
-        self.replica = Replica(options.data, syncs=not options.no_fsync)
+        self.replica = Replica(options.data, syncs=not options.no_fsync, release=options.release)
         self.early_ack, self.no_write_back = options.early_ack, options.no_write_back
         self.numbers = itertools.count(1)
         self.answers: dict[int, dict[int, object]] = defaultdict(dict)  # by the number of the request, then by replica
@@ -237,4 +242,5 @@ if __name__ == "__main__":
     parser.add_argument("--early-ack", action="store_true")
     parser.add_argument("--no-write-back", action="store_true")
     parser.add_argument("--no-fsync", action="store_true")
+    parser.add_argument("--release", type=int, choices=(1, 2), default=1)
     asyncio.run(run(parser.parse_args()))

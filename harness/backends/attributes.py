@@ -15,6 +15,12 @@ def _is_table(value: object) -> bool:
     return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)
 
 
+def _are_texts(value: object) -> bool:
+    return (
+        isinstance(value, list | tuple) and all(isinstance(one, str) for one in value) and len({*value}) == len(value)
+    )
+
+
 def _are_operations(value: object) -> bool:
     return isinstance(value, Collection) and bool(value) and all(one in _KNOWN for one in value)
 
@@ -28,6 +34,7 @@ FLAG: Form = (lambda value: isinstance(value, bool), "True or False")
 COUNT: Form = (lambda value: type(value) is int and value >= 0, "a whole number from 0 on")
 METHOD: Form = (callable, "a method")
 NAMED_TEXTS: Form = (_is_table, "a dict of texts, such as {'name': 'text'}")
+TEXTS: Form = (_are_texts, "a list of different texts, such as ('1.0', '2.0')")
 OPERATION_NAMES: Form = (_are_operations, f"a set of names out of {', '.join(_KNOWN)}")
 ABILITIES: Form = (_are_abilities, "a set of members of zab_chaos.faults.abilities.Ability")
 

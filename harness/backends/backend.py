@@ -20,6 +20,7 @@ from zab_chaos.faults.scheduler import Scheduler
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.attributes import ABILITIES, FLAG, NAMED_TEXTS, OPERATION_NAMES, TEXT, Form
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
+from zab_chaos.harness.backends.run_releases import RunReleases
 from zab_chaos.harness.client.session import Line
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.report.progress import UNSHOWN, Display, Steps
@@ -48,6 +49,7 @@ class RunOptions:
     keep_data: bool = False
     on: str = "processes"
     release: str | None = None  # the nodes' release, if the backend has several (`Backend.release`); None: its default
+    to: str | None = None  # the release that nodes are upgraded to, likewise
 
     @property
     def defect_path(self) -> str | None:
@@ -253,6 +255,10 @@ class Backend(ABC):
     def release(self, named: str) -> str:
         """Return the value of RunOptions.release for a release that the user named. Raises BadInput."""
         raise BadInput(f"the nodes on {self.name} have no releases to choose from; {named} was asked for")
+
+    def run_releases(self, scenario: Scenario, options: RunOptions) -> RunReleases | None:
+        """Return the releases of a run; None if the nodes have no releases to choose from."""
+        return None
 
     def disk(self, scenario: Scenario) -> str:
         """Return the disk that the scenario's nodes get, in the words of [scenario] disk."""

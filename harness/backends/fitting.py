@@ -10,10 +10,13 @@ import msgspec
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.crash_point_rule import DrawnPoint
 from zab_chaos.faults.filesystem.mount import missing_requirement
+from zab_chaos.faults.process import NEW, OLD
 from zab_chaos.faults.registry import KINDS, missing_abilities
 from zab_chaos.faults.scenario import FaultStep, Nemesis, Scenario
 from zab_chaos.harness.backends.backend import Backend
 from zab_chaos.harness.backends.registry import ours
+from zab_chaos.harness.backends.run_releases import release_of
+from zab_chaos.harness.errors import BadInput
 from zab_chaos.model.events import TRACES
 from zab_chaos.model.oracle.fault_evidence import POINT_KEYS
 from zab_chaos.model.oracle.properties import judged_by
@@ -109,7 +112,19 @@ def _fitted_nemesis(backend: Backend, nemesis: Nemesis | None) -> Nemesis | None
 def step_mistakes(backend: Backend, step: FaultStep) -> list[str]:
     """Return what of one fault the backend can't do, in words."""
     lacking = [refusal(backend, what, need) for what, need in missing_abilities(step, backend.abilities)]
-    return lacking or _point_mistakes(backend, step)
+    return lacking or [*_point_mistakes(backend, step), *_release_mistakes(backend, step)]
+
+
+def _release_mistakes(backend: Backend, step: FaultStep) -> list[str]:
+    """Return a message if a fault names a release that the backend's nodes can't have."""
+    word = release_of(step)
+    if word in (None, OLD, NEW):
+        return []
+    try:
+        backend.release(str(word))
+    except BadInput as error:
+        return [f"{step.do} with release = {word}: {error}"]
+    return []
 
 
 def disk_mistakes(backend: Backend, scenario: Scenario, step: FaultStep) -> list[str]:

@@ -96,6 +96,13 @@ ZooKeeper = Annotated[
         help="Run on Apache ZooKeeper: a version, such as 3.9.4, or an unpacked distribution's folder.",
     ),
 ]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="RELEASE", help="The release that the nodes begin with, if they have several."),
+]
+To = Annotated[
+    str | None, typer.Option("--to", metavar="RELEASE", help="The release that the scenario's upgrades lead to.")
+]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Override the scenario's seed.", parser=seed_number)]
 Nodes = Annotated[int | None, typer.Option(metavar="N", min=1, help="Override the scenario's number of nodes.")]
 DefectName = Annotated[
@@ -165,6 +172,8 @@ def run(
     ],
     on: Backend = "processes",
     zookeeper: ZooKeeper = None,
+    from_: From = None,
+    to: To = None,
     seed: Seed = None,
     nodes: Nodes = None,
     defect: DefectName = None,
@@ -194,7 +203,7 @@ def run(
 
     return run_command(
         scenario, on=on, seed=seed, nodes=nodes, defect=defect, results=results, record=record, keep_data=keep_data,
-        json=json, quiet=quiet, compare=compare, junit=junit, zookeeper=zookeeper, disk=disk,
+        json=json, quiet=quiet, compare=compare, junit=junit, zookeeper=zookeeper, disk=disk, from_=from_, to=to,
     )  # fmt: skip
 
 
@@ -216,6 +225,8 @@ def explore(
     ] = None,
     on: Backend = "sim",
     zookeeper: ZooKeeper = None,
+    from_: From = None,
+    to: To = None,
     swarm: Annotated[
         bool,
         typer.Option("--swarm", help="Also draw ensemble size, timing, limits, workload and faults from the seed."),
@@ -259,7 +270,7 @@ def explore(
     return explore_command(
         scenario, seeds=seeds, jobs=jobs, swarmed=swarm, coverage=coverage, defect=defect, nodes=nodes,
         keep_going=keep_going, results=results, out=out, json=json, quiet=quiet, master=master, junit=junit, guided=guided,
-        weights=weights, keep=keep, on=on, zookeeper=zookeeper,
+        weights=weights, keep=keep, on=on, zookeeper=zookeeper, from_=from_, to=to,
     )  # fmt: skip
 
 

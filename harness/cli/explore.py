@@ -37,7 +37,13 @@ from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.report.console import say
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.runs.options import implied_backend, read_scenario
+from zab_chaos.harness.runs.options import (
+    chosen_release,
+    implied_backend,
+    read_scenario,
+    release_words,
+    require_releases,
+)
 from zab_chaos.harness.runs.run import run_shown, uninterrupted
 from zab_chaos.harness.shrink.failure import is_foreign
 from zab_chaos.model.events import TRACES
@@ -156,11 +162,12 @@ def command_to_shrink(folder: RunFolder) -> str:
 def explore_command(
     name: str, *, seeds: str, jobs: int | None, swarmed: bool, coverage: bool, defect: str | None, nodes: int | None,
     keep_going: bool, results: Path, out: Path | None, json: bool, quiet: bool, master: str | None, junit: Path | None,
-    guided: bool, weights: Path | None, keep: str | None, on: str, zookeeper: str | None,
+    guided: bool, weights: Path | None, keep: str | None, on: str, zookeeper: str | None, from_: str | None = None,
+    to: str | None = None,
 ) -> int:  # fmt: skip
     """Run the seeds and show the smallest that fails. The exit code is that of the worst unexpected verdict; 1 for a PASS.
 
-    `out`: a file for the summary; `keep`: see `read_keep`; `zookeeper`: a release. Raises BadInput, HarnessError.
+    `out`: a file for the summary; `keep`: see `read_keep`; `zookeeper`, `from_`, `to`: releases. Raises BadInput, HarnessError.
     """
     seed_range = read_seeds(seeds)
     on = on if zookeeper is None else implied_backend("zookeeper" if on == SIM else on)
@@ -181,11 +188,21 @@ def explore_command(
         )  # fmt: skip
         return explore_lab(seed_range, console, out, jobs=processes, keep_going=keep_going, json=json)
     scenario = read_scenario(name, on=on, nodes=nodes, defect=defect)
+    first = chosen_release(zookeeper, from_)
+    require_releases(registry.find(on), first, to)
     ci.check_writable(junit)
     known_defect = DEFECTS.get(scenario.defect or "")
     one_by_one = on != SIM and processes == 1
     terminal = console if one_by_one and console.is_terminal and not quiet else None
-    runs = SeedRuns(name=name, results=results, nodes=nodes, on=on, release=zookeeper, terminal=terminal)
+    runs = SeedRuns(
+        name=name,
+        results=results,
+        nodes=nodes,
+        on=on,
+        release=first,
+        to=to,
+        terminal=terminal,
+    )
     task = Task(
         scenario=scenario,
         defect=known_defect.path if known_defect is not None else None,
@@ -349,5 +366,5 @@ def _repeat_command(task: Task, runs: SeedRuns, seed: int) -> list[str]:
         command.append("--swarm")
     command += ["--nodes", str(runs.nodes)] if runs.nodes is not None else []
     command += ["--on", runs.on] if runs.on != SIM else []
-    command += ["--zookeeper", runs.release] if runs.release is not None else []
+    command += release_words(runs.on, runs.release, runs.to)
     return command + (["--defect", task.scenario.defect] if task.scenario.defect is not None else [])

@@ -13,18 +13,19 @@ from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.report.console import say
-from zab_chaos.harness.runs.options import implied_backend, load_scenario, options_for, scenario_for
+from zab_chaos.harness.runs.options import chosen_release, implied_backend, load_scenario, options_for, scenario_for
 from zab_chaos.harness.runs.run import run_shown
 
 
 def run_command(
     name: str, *, on: str, seed: int | None, nodes: int | None, defect: str | None, results: Path, record: bool | None,
     keep_data: bool, json: bool, quiet: bool, compare: bool, junit: Path | None, zookeeper: str | None, disk: str | None,
+    from_: str | None = None, to: str | None = None,
 ) -> int:  # fmt: skip
     """Check the options, run the scenario and show the result. Raises BadInput.
 
-    `compare`: also run it in the simulator and compare all bytes. `zookeeper`: a release. The exit code is that of the verdict,
-    or 1 if the comparison shows a difference.
+    `compare`: also run it in the simulator and compare all bytes. `zookeeper`, `from_`, `to`: releases. The exit code is that
+    of the verdict, or 1 if the comparison shows a difference.
     """
     scenario = load_scenario(name, nodes=nodes, disk=disk)
     if zookeeper is not None or (on == "processes" and scenario.zookeeper.release is not None):
@@ -42,7 +43,8 @@ def run_command(
         record=record,
         keep_data=keep_data or compare,
         nodes=nodes,
-        release=zookeeper,
+        release=chosen_release(zookeeper, from_),
+        to=to,
         disk=disk,
     )
     console = console_for(json=json)

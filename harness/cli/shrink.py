@@ -29,6 +29,7 @@ from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.files import output_file
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
+from zab_chaos.harness.runs.options import release_words
 from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.shrink.candidates import shrink, smallest
 from zab_chaos.harness.shrink.failure import (
@@ -136,7 +137,7 @@ def _shrink_by_running(
             find=lambda search: shrink(search, start.scenario, progress.on_step),
             evaluate=lambda small: (search.best_result or before, None),
         )  # fmt: skip
-    release = [f"--{case.on}", case.release] if case.release is not None else []
+    release = release_words(case.on, case.release, case.to)
     defect = ["--defect", case.scenario.defect] if case.scenario.defect is not None else []
     return _report(start, result, file, [case.on, *release, *defect], console, json=json)
 

@@ -35,6 +35,7 @@ class SeedRuns:
     nodes: int | None = None
     on: str = SIM
     release: str | None = None
+    to: str | None = None  # the release that upgrades lead to
     keep_below: int | None = None
     terminal: Console | None = None
 
@@ -51,7 +52,7 @@ class SeedRuns:
         if drawn:
             name, nodes = str(scenario_file(scenario, seed, self.results)), None
         return options_for(
-            name, scenario, seed=seed, results=self.results, nodes=nodes, on=self.on, release=self.release
+            name, scenario, seed=seed, results=self.results, nodes=nodes, on=self.on, release=self.release, to=self.to
         )
 
     def run(self, scenario: Scenario, seed: int, *, drawn: bool) -> FinishedRun:

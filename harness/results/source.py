@@ -80,7 +80,13 @@ class MilestoneLine(Timed, kw_only=True):
 
     event: str
     node: int = 0
+    life: int = 0
     code: int | None = None
+    release: str = ""  # of `release`
+
+    @property
+    def words(self) -> str:
+        return f"node {self.node}: release {self.release}" if self.event == "release" else self.event
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,16 @@ from zab_chaos.harness.backends.fitting import fitted, mistakes, refusal
 from zab_chaos.harness.errors import BadInput, check_names
 from zab_chaos.harness.runs import catalogue
 
-__all__ = ["RunOptions", "implied_backend", "load_scenario", "options_for", "read_scenario", "scenario_for"]
+__all__ = [
+    "RunOptions",
+    "chosen_release",
+    "implied_backend",
+    "load_scenario",
+    "options_for",
+    "read_scenario",
+    "require_releases",
+    "scenario_for",
+]
 
 
 def implied_backend(on: str) -> str:
@@ -20,6 +29,13 @@ def implied_backend(on: str) -> str:
     if on not in ("zookeeper", "processes"):
         raise BadInput(f"--zookeeper names a release of the servers of --on zookeeper, and --on {on} was asked for")
     return "zookeeper"
+
+
+def chosen_release(zookeeper: str | None, from_: str | None) -> str | None:
+    """Return the release that a run begins with, as --zookeeper or --from has it. Raises BadInput if both are given."""
+    if zookeeper is not None and from_ is not None:
+        raise BadInput(f"--zookeeper {zookeeper} and --from {from_} name the same release: give one of them")
+    return zookeeper if zookeeper is not None else from_
 
 
 def read_scenario(name: str, *, on: str, nodes: int | None, defect: str | None) -> Scenario:
@@ -63,11 +79,12 @@ def require_known_defect(backend: Backend, name: str | None) -> None:
 def options_for(
     name: str, scenario: Scenario, *, seed: int | None, results: Path, record: bool | None = None,
     keep_data: bool = False, nodes: int | None = None, on: str = "processes", release: str | None = None,
-    disk: str | None = None,
+    disk: str | None = None, to: str | None = None,
 ) -> RunOptions:  # fmt: skip
     """Return the options of a run, with the command that repeats it. Raises BadInput.
 
-    `seed`, `record`: override the scenario's. `nodes`, `disk`: as they were given to `load_scenario`, for the command only.
+    `seed`, `record`: override the scenario's. `release`: the nodes' release; `to`: the one that they are upgraded to. `nodes`,
+    `disk`: as they were given to `load_scenario`, for the command only.
     """
     backend = registry.find(on)
     if record and Ability.RECORDING not in backend.abilities:
@@ -78,8 +95,8 @@ def options_for(
         command += ["--nodes", str(nodes)]
     if disk is not None:
         command += ["--disk", disk]
-    if release is not None:
-        command += [f"--{on}", backend.release(release)]
+    release, to = require_releases(backend, release, to)
+    command += release_words(on, release, to)
     if scenario.defect is not None:
         command += ["--defect", scenario.defect]
     if record is not None:
@@ -92,8 +109,28 @@ def options_for(
         record=scenario.record if record is None else record,
         keep_data=keep_data,
         on=on,
-        release=backend.release(release) if release is not None else None,
+        release=release,
+        to=to,
     )
+
+
+def require_releases(backend: Backend, *named: str | None) -> list[str | None]:
+    """Return the backend's values for the releases that the user named. Raises BadInput with all mistakes."""
+    found, wrong = list[str | None](), list[str]()
+    for one in named:
+        try:
+            found.append(None if one is None else backend.release(one))
+        except BadInput as error:
+            wrong.append(str(error))
+    if wrong:
+        raise BadInput("\n".join(dict.fromkeys(wrong)))
+    return found
+
+
+def release_words(on: str, release: str | None, to: str | None) -> list[str]:
+    """Return the words of a command line that choose these releases on a backend."""
+    begins = [f"--{on}" if on == "zookeeper" else "--from", release] if release is not None else []
+    return [*begins, *(["--to", to] if to is not None else [])]
 
 
 def defect_option(backend: Backend, name: str | None) -> tuple[str, str] | None:

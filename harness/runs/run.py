@@ -19,6 +19,7 @@ from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.backend import Backend, Deployment
+from zab_chaos.harness.backends.run_releases import facts_about
 from zab_chaos.harness.errors import BadInput, HarnessError, Interrupted
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import GRACE, Forced, Interrupt, Stopped
@@ -238,6 +239,11 @@ def initial_facts(scenario: Scenario, options: RunOptions, folder: RunFolder, ba
         },
         **({"ticket": ticket.id, "ticket_violates": ticket.violates} if (ticket := scenario.ticket) else {}),
         **({"dump": None} if exact else {}),
+        **(
+            {"releases": facts_about(scenario, it)}
+            if (it := backend.run_releases(scenario, options)) is not None
+            else {}
+        ),
         **({"evidence": backend.evidence} if backend.evidence != TRACES else {}),
     }
 

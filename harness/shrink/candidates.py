@@ -38,7 +38,15 @@ DRAWN_ONLY: Mapping[str, Any] = {
     name: getattr(Workload(), name) for name in ("rate", "mix", "burst", "moves", "visits")
 }
 SLOWEST: Mapping[str, Any] = {**DRAWN_ONLY, "rate": RATES[0], "mix": {"set": 1.0}}
-LIKE_CRASH = ("power-cut", "wipe", "disk-full", "disk-error", "stop", "crash-at")  # a plain crash may replace them
+LIKE_CRASH = (
+    "power-cut",
+    "wipe",
+    "disk-full",
+    "disk-error",
+    "stop",
+    "upgrade",
+    "crash-at",
+)  # a plain crash may replace them
 
 
 def shrink(search: Search, scenario: Scenario, on_step: Callable[[Scenario], None]) -> Scenario:

@@ -44,6 +44,7 @@ class FailingCase:
     preferred: tuple[str, ...]
     on: str = "sim"
     release: str | None = None
+    to: str | None = None
     explore: str = ""  # the command that explores other seeds of a scenario, up to the seeds
 
     @property
@@ -138,8 +139,9 @@ def _case_of_run(folder: RunFolder, rerun: bool) -> FailingCase:
         raise BadInput(f"{folder.path} {ending} ({verdict.verdict}): there is nothing to shrink")
     in_headline = [item.name for item, _ in ranked_violations(verdict)]
     preferred = _preferred_properties(scenario, [*dict.fromkeys((*in_headline, *verdict.violated))])
-    release = facts["versions"].get(backend) if foreign else None
-    return FailingCase(scenario=scenario, seed=seed, folder=folder, preferred=preferred, on=on, release=release)
+    releases = facts.get("releases") or ({"old": facts["versions"].get(backend)} if foreign else {})
+    release, to = releases.get("old"), releases.get("new")
+    return FailingCase(scenario=scenario, seed=seed, folder=folder, preferred=preferred, on=on, release=release, to=to)
 
 
 def is_foreign(facts: dict[str, Any]) -> bool:

@@ -60,8 +60,10 @@ class CandidateRuns:
         if mistakes(registry.find(self.case.on), scenario):
             return None
         scenario = replace(scenario, defect=self.case.scenario.defect)
-        on, release = self.case.on, self.case.release
-        options = options_for(scenario.name, scenario, seed=scenario.seed, results=self.results, on=on, release=release)
+        on, release, to = self.case.on, self.case.release, self.case.to
+        options = options_for(
+            scenario.name, scenario, seed=scenario.seed, results=self.results, on=on, release=release, to=to
+        )
         try:
             ran = run_quietly(scenario, options)
         except Interrupted:

@@ -89,6 +89,7 @@ DISK_FAULTS = FILE_DAMAGES | {REMOVE_FILE, WIPE}
 EPOCH_FILES = {"acceptedEpoch": "accepted_epoch", "currentEpoch": "current_epoch"}
 # Faults that end processes, or need them to have ended.
 KILLS = frozenset({"crash", "crash-at", POWER_CUT, "restart"}) | DISK_FAULTS
+STOPS = frozenset({"stop", "upgrade"})  # faults that ask processes to end
 WRITES = frozenset({"create", "set", "delete", "multi", "transaction"})
 READS = frozenset({"get", "exists", "children", "multi-get"})
 NOT_SERVED = frozenset({NO_LEADER, OVERLOADED, SUPERSEDED})  # refusals without a judgement of the request
@@ -224,8 +225,9 @@ class Facts:
         "__dict__", "acked", "before_start", "began_to_lead", "broadcasts", "connections", "counters_go_on", "crash_states",
         "damages", "deliveries", "ended", "established", "faults", "faults_due", "frames_from", "frames_too_large", "healed_at",
         "heals", "highest_established", "history", "initial_disks", "injected", "injects", "last_seq", "latencies",
-        "links", "lives", "members", "milestones", "node_faults", "nodes", "outcomes", "refusals", "requests", "run",
-        "self_promises", "session_lines", "told_again", "tree", "unconfirmed_heals", "write_outcomes", "writes_done", "zombies",
+        "links", "lives", "members", "milestones", "node_faults", "nodes", "outcomes", "refusals", "releases", "requests",
+        "run", "self_promises", "session_lines", "told_again", "tree", "unconfirmed_heals", "write_outcomes",
+        "writes_done", "zombies",
     )  # fmt: skip
 
     def __init__(self, *, counters_go_on: bool = False) -> None:
@@ -268,6 +270,7 @@ class Facts:
         self.milestones: dict[str, Milestone] = {}  # the last of each name
         self.crash_states: list[Milestone] = []
         self.ended: dict[tuple[int, int], Milestone] = {}  # by (node, life): it ended by itself, seen by the harness
+        self.releases: dict[tuple[int, int], Milestone] = {}  # by (node, life): with which it was started
         self.before_start: set[tuple[int, int]] = set()  # (client, seq) of the transactions on disk at the start
         self.initial_disks: dict[int, Milestone] = {}  # by node: what its disk held at the start, if it was not empty
         self.damages: list[Damage] = []

@@ -14,6 +14,7 @@ from zab_chaos.model.events import TRACES, Boot, Event, Exit, Fault, Heal, Injec
 from zab_chaos.model.oracle.evidence import node_names
 from zab_chaos.model.oracle.facts import (
     KILLS,
+    STOPS,
     Facts,
     Life,
     Node,
@@ -34,7 +35,7 @@ TRUE_IF_CONFIRMED, NOTHING_IF_CONFIRMED = ("quiet", "up"), ("leaked", "still on"
 WORKLOAD = "workload-stopped"
 CONTAINERS = "containers"  # the backend
 # Faults that kill processes at once, unless they only arm a crash point.
-KILLED_AT_ONCE = (KILLS | {"stop"}) - {"crash-at", "restart"}
+KILLED_AT_ONCE = (KILLS | STOPS) - {"crash-at", "restart"}
 LATEST = 2 * SECOND  # after the time of a fault's line, or of its healing, within which it has ended its processes
 WRITES_WITHIN = SECOND  # within which a process that runs writes a line to its trace (`work`)
 PAUSE = "pause"

@@ -110,6 +110,8 @@ class Oracle:
             self.facts.crash_states.append(milestone)
         if milestone.event == "ended" and milestone.node is not None and milestone.life is not None:
             self.facts.ended[milestone.node, milestone.life] = milestone
+        if milestone.event == "release" and milestone.node is not None and milestone.life is not None:
+            self.facts.releases[milestone.node, milestone.life] = milestone
         if milestone.event == "disk" and milestone.node is not None:
             self.facts.initial_disks[milestone.node] = milestone
         for event in milestone.broadcasts_before_start():

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from itertools import chain, combinations, pairwise
 
 from zab_chaos.model.events import Inject
-from zab_chaos.model.oracle.facts import KILLS, Facts
+from zab_chaos.model.oracle.facts import KILLS, STOPS, Facts
 from zab_chaos.model.oracle.spans import FOREVER, Span
 
 # Faults that take whole nodes or links away. All others may slow those down that they leave in place, and thereby everybody.
-REMOVALS = KILLS | {"stop", "pause", "pause-at", "partition", "remove-member"}
+REMOVALS = KILLS | STOPS | {"pause", "pause-at", "partition", "remove-member"}
 
 
 def unaffected(facts: Facts) -> Iterator[tuple[Span, frozenset[int]]]:

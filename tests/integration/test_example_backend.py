@@ -102,6 +102,27 @@ def test_a_node_whose_log_is_damaged_refuses_it_and_gets_an_empty_disk(
     assert [fault["do"] for fault in answer["metrics"]["faults"]] == ["crash", "corrupt", "restart", "wipe", "restart"]
 
 
+def test_a_rolling_upgrade_passes_and_a_downgrade_to_a_release_that_can_not_read_the_logs_does_not(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    words = ["run", str(EXAMPLE / "scenarios" / "upgrade.toml"), "--on", "examplekv"]
+    code, answer, _ = zab(environment, tmp_path, *words)
+    assert (code, answer["verdict"]) == (0, "PASS"), answer["reasons"]
+    assert answer["run"]["releases"] == {"old": "1", "new": "2"}
+    lines = [json.loads(line) for line in Path(answer["folder"], "harness.jsonl").read_text().splitlines()]
+    told = [(line["node"], line["life"], line["release"]) for line in lines if line["event"] == "release"]
+    first, later = [(node, 1, "1") for node in (1, 2, 3)], [(1, 2, "2"), (2, 2, "2"), (1, 3, "2"), (3, 2, "2")]
+    assert (sorted(told[:3]), told[3:]) == (first, later)
+    code, answer, _ = zab(environment, tmp_path, *words, "--from", "2", "--to", "1")
+    assert (code, answer["verdict"]) == (1, "VIOLATION")
+    assert judgements(answer)["recovery"] == "VIOLATION"
+    assert "--from 2 --to 1" in answer["run"]["command"]
+    code, _, said = zab(environment, tmp_path, *words, "--from", "3", "--to", "4")
+    assert code == 4
+    assert "no release '3'" in said
+    assert "no release '4'" in said
+
+
 CUT_LOGS = """
 [scenario]
 name = "cut-logs"

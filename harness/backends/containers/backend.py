@@ -1,6 +1,6 @@
 """The `containers` backend: each node is a container with its own disk and network interface."""
 
-from zab_chaos.faults.abilities import ZOOKEEPERS, Ability
+from zab_chaos.faults.abilities import NOT_OURS, Ability
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.backend import Deployment, RunOptions
 from zab_chaos.harness.backends.processes.backend import ZabBackend
@@ -13,7 +13,7 @@ class ContainerBackend(ZabBackend):
     """Runs scenarios on containers. The engine's SDK, which loads slowly, is imported only for a run. Raises MissingExtra."""
 
     name = "containers"
-    abilities = frozenset(Ability) - {Ability.FRAMES, Ability.FILE_SYSTEM, *ZOOKEEPERS}
+    abilities = frozenset(Ability) - {Ability.FRAMES, Ability.FILE_SYSTEM, *NOT_OURS}
 
     def check(self) -> None:
         with extra("containers", "--on containers"):

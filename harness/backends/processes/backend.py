@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from zab_chaos.faults.abilities import ZOOKEEPERS, Ability
+from zab_chaos.faults.abilities import NOT_OURS, Ability
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.report.progress import Display
@@ -23,7 +23,7 @@ class ProcessBackend(ZabBackend):
     """The default backend: our own nodes as processes of this machine."""
 
     name = "processes"
-    abilities = frozenset(Ability) - {Ability.FRAMES, Ability.CONTAINERS, *ZOOKEEPERS}
+    abilities = frozenset(Ability) - {Ability.FRAMES, Ability.CONTAINERS, *NOT_OURS}
 
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
         from zab_chaos.harness.backends.processes.zab_deployment import ZabDeployment

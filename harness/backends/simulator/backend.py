@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import msgspec
 
-from zab_chaos.faults.abilities import ZOOKEEPERS, Ability
+from zab_chaos.faults.abilities import NOT_OURS, Ability
 from zab_chaos.faults.scenario import TIGHT_MS, Scenario
 from zab_chaos.harness.backends.backend import Deployment, Monitor, RunOptions
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
@@ -136,7 +136,7 @@ class SimBackend(ZabBackend):
     """The simulator as a backend."""
 
     name = "sim"
-    abilities = frozenset(Ability) - {Ability.CONTAINERS, Ability.FILE_SYSTEM, *ZOOKEEPERS}
+    abilities = frozenset(Ability) - {Ability.CONTAINERS, Ability.FILE_SYSTEM, *NOT_OURS}
     exact = True
 
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:

@@ -11,10 +11,12 @@ from typing import ClassVar
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.at_rest import LOG, SNAPSHOT, ZOOKEEPER_FILES
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.attributes import COUNT, FLAG, METHOD, NAMED_TEXTS
+from zab_chaos.harness.backends.attributes import COUNT, FLAG, METHOD, NAMED_TEXTS, TEXTS
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.processes import disks
+from zab_chaos.harness.backends.run_releases import RunReleases
 from zab_chaos.harness.backends.system.clients import Client
+from zab_chaos.harness.errors import BadInput, did_you_mean
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import HISTORY, RECORDS_OF
@@ -29,7 +31,8 @@ class Place:
     `one_address`: the one to advertise. `data` is the node's folder. It is kept from one life to the next and deleted by a
     wipe. A power cut loses what was not synced in it. `defect` is a value of the backend's `defects`, or None. `others`: as
     many addresses as the backend's `other_ports` says. `trace`: where the life that is being started records what it
-    broadcasts and delivers, if the backend has `traces`.
+    broadcasts and delivers, if the backend has `traces`. `release`: one of the backend's `releases`, of which the node is to
+    be; None if it has none.
     """
 
     node: int
@@ -41,13 +44,14 @@ class Place:
     defect: str | None = None
     others: Sequence[str] = ()
     trace: Path | None = None
+    release: str | None = None
 
 
 class SystemBackend(Backend):
     """A backend for a system of your own. A subclass defines `name`, `operations`, `command` and `client`.
 
-    Its `abilities` are PAUSE, LINKS and those of its disk. `survives_wipe` adds WIPE, `data_files` adds DISK_FILES, and
-    overriding `leader` adds LEADER.
+    Its `abilities` are PAUSE, LINKS and those of its disk. `survives_wipe` adds WIPE, `data_files` adds DISK_FILES,
+    `releases` adds RELEASES, and overriding `leader` adds LEADER.
 
     `one_address`: the nodes tell each other their addresses, so each has one that is the same for all others.
     `survives_wipe`: a node can come back with an empty disk. `other_ports`: how many ports a node needs besides `listen` and
@@ -55,7 +59,8 @@ class SystemBackend(Backend):
     key, and does not count the writes. `data_files`: glob patterns, within a node's data folder, of the files that faults may
     damage: those of its "log" and, if there are others, of its "snapshot"s. In each, the newest has the last name. `traces`:
     the nodes record what they broadcast and deliver, in the order of "zab" (counters begin with 1 in each epoch) or of "raft"
-    (they go on).
+    (they go on). `releases`: the releases of the system that `command` can start, the oldest first. A run begins with the
+    first, and its upgrades lead to the last, unless --from and --to say otherwise.
     """
 
     one_address: ClassVar[bool] = False
@@ -63,12 +68,14 @@ class SystemBackend(Backend):
     other_ports: ClassVar[int] = 0
     data_files: ClassVar[Mapping[str, str]] = {}
     traces: ClassVar[str | None] = None
+    releases: ClassVar[Sequence[str]] = ()
     operations = frozenset({"get", "set"})
     forms: ClassVar = {
         **Backend.forms,
         **dict.fromkeys(("one_address", "survives_wipe"), FLAG),
         "other_ports": COUNT,
         "data_files": NAMED_TEXTS,
+        "releases": TEXTS,
         "traces": (
             lambda value: value is None or value in RECORDS_OF,
             f"None or one of {', '.join(map(repr, RECORDS_OF))}",
@@ -81,7 +88,8 @@ class SystemBackend(Backend):
         wiped = {Ability.WIPE} if self.survives_wipe else set()
         damaged = {Ability.DISK_FILES} if self.data_files else set()
         led = {Ability.LEADER} if _overrides(type(self), "leader") else set()
-        return frozenset({Ability.PAUSE, Ability.LINKS, *wiped, *damaged, *led, *disks.ABILITIES})
+        released = {Ability.RELEASES} if self.releases else set()
+        return frozenset({Ability.PAUSE, Ability.LINKS, *wiped, *damaged, *led, *released, *disks.ABILITIES})
 
     @property
     def evidence(self) -> str:  # type: ignore[override]
@@ -120,6 +128,16 @@ class SystemBackend(Backend):
     def leader(self, places: Sequence[Place]) -> int | None:
         """Return the present leader, one of these nodes that are up and not paused; None if there is none."""
         return None
+
+    def release(self, named: str) -> str:
+        if self.releases and named not in self.releases:
+            raise BadInput(f"{self.name} has no release {named!r}. {did_you_mean(named, self.releases)}")
+        return named if self.releases else super().release(named)
+
+    def run_releases(self, scenario: Scenario, options: RunOptions) -> RunReleases | None:
+        if not self.releases:
+            return None
+        return RunReleases(options.release or self.releases[0], options.to or self.releases[-1])
 
     def disk(self, scenario: Scenario) -> str:
         return disks.disk_for(scenario)

@@ -24,7 +24,8 @@ from zab_chaos.harness.backends.ensemble_state import node_names
 from zab_chaos.harness.backends.processes.deployment import HOST, ProcessDeployment
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
-from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
+from zab_chaos.harness.backends.processes.released_cluster import ReleasedCluster
+from zab_chaos.harness.backends.run_releases import RunReleases
 from zab_chaos.harness.backends.system.clients import SystemClient
 from zab_chaos.harness.backends.system.final_checks import KINDS, TIMEOUT_SECONDS, FinalChecks
 from zab_chaos.harness.backends.system.history import HistoryFile
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 READS_SECONDS = 2.0  # within which a node that accepts clients has found out whether its files are damaged
 
 
-class SystemCluster(ProcessCluster):
+class SystemCluster(ReleasedCluster):
     """The nodes of a foreign system: each is a process that the backend's command starts."""
 
     terminated = -signal.SIGTERM  # of a program that leaves SIGTERM alone, or sends it to itself when it has shut down
@@ -76,9 +77,11 @@ class SystemCluster(ProcessCluster):
         disks: Disks | None,
         reads: Callable[[int], bool] = lambda node: True,
         records: Records | None = None,
+        releases: RunReleases | None = None,
     ) -> None:
-        """`reads`: whether a read through a node is answered; it may take some seconds. `records`: what the nodes record."""
-        super().__init__(folder, list(places), faithful=False, disks=disks)
+        """`reads`: whether a read through a node is answered; it may take some seconds. `records`: what the nodes record.
+        `releases`: those of the run, if the backend has any."""
+        super().__init__(folder, list(places), disks, releases)
         self._reads = reads
         self._records = records
         # The nodes that have answered no read since they lost their disk: whether the latest one was answered, if one was sent.
@@ -214,7 +217,7 @@ class SystemCluster(ProcessCluster):
     def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
         if crash_at is not None:
             raise ClusterError(f"node {node} has no crash points")
-        place = self.places[node]
+        place = replace(self.places[node], release=self._installed.get(node))
         if self._records is not None:
             place = replace(place, trace=self._records.begin(node, number))
         place.data.mkdir(parents=True, exist_ok=True)
@@ -240,6 +243,7 @@ class SystemDeployment(ProcessDeployment):
         super().__init__(folder, scenario, display)
         self._backend = backend
         self._defect = options.defect_path
+        self._releases = backend.run_releases(scenario, options)
         self._versions = VersionNumbers() if backend.opaque_versions else None
         self._keys = [key_path(key) for key in range(scenario.workload.keys)]
         load = load_parameters(scenario)
@@ -281,7 +285,9 @@ class SystemDeployment(ProcessDeployment):
         stack.callback(self._history.close)
         self._disks = self._own_disks("journal", stack, with_process=False)
         self._records = Records(self.folder, len(nodes)) if self._backend.traces is not None else None
-        self.cluster = SystemCluster(self._backend, places, self.folder, self._disks, self._reads, self._records)
+        self.cluster = SystemCluster(
+            self._backend, places, self.folder, self._disks, self._reads, self._records, self._releases
+        )
 
     def on_established(self) -> None:
         """Set up the system, and sync the disks: what the nodes have written is durable, as half a minute later anyway."""

@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Collection, Mapping
 
-from zab_chaos.faults.abilities import ZOOKEEPERS, Ability
+from zab_chaos.faults.abilities import NOT_OURS, Ability
 from zab_chaos.faults.registry import required_abilities
 from zab_chaos.faults.scenario import BAD_PATH, OPERATIONS, Scenario
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.processes import disks
+from zab_chaos.harness.backends.run_releases import RunReleases, asked_for
 from zab_chaos.harness.backends.zookeeper import membership, releases
 from zab_chaos.harness.backends.zookeeper.points import ACTIONS, LOCATIONS
 from zab_chaos.harness.backends.zookeeper.server import MAX_SERVERS
@@ -33,7 +34,7 @@ class ZooKeeperBackend(Backend):
     """Runs scenarios on released ZooKeeper servers, as processes of this machine."""
 
     name = "zookeeper"
-    abilities = disks.ABILITIES | ZOOKEEPERS | {
+    abilities = disks.ABILITIES | NOT_OURS | {
         *(Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE),
         *(Ability.NODE_STATE, Ability.DISK_FILES, Ability.LOG_RECORDS, Ability.CRASH_POINTS),
     }  # fmt: skip
@@ -54,8 +55,20 @@ class ZooKeeperBackend(Backend):
         releases.find_java()
 
     def prepare(self, scenario: Scenario, options: RunOptions, display: Display) -> None:
-        release = releases.locate(_release(scenario, options), lambda jar: display.say(f"fetching {jar}"))
-        require_release(scenario, release.version)
+        wrong = []
+        for named in asked_for(scenario, self.run_releases(scenario, options)):
+            try:
+                found = releases.locate(named, lambda jar: display.say(f"fetching {jar}"))
+                require_release(scenario, found.version)
+            except BadInput as error:
+                wrong.append(str(error))
+        if wrong:
+            raise BadInput("\n".join(wrong))
+
+    def run_releases(self, scenario: Scenario, options: RunOptions) -> RunReleases:
+        """Return those of the command line, else of the scenario, else the newest one."""
+        newest, given = releases.newest(), scenario.zookeeper
+        return RunReleases(options.release or given.release or newest, options.to or given.to or newest)
 
     def release(self, named: str) -> str:
         return releases.resolved(named)
@@ -85,7 +98,7 @@ class ZooKeeperBackend(Backend):
         from zab_chaos.harness.backends.zookeeper.deployment import ZooKeeperDeployment
 
         setting = [options.defect_path.split("=")] if options.defect_path is not None else []
-        return ZooKeeperDeployment(folder, scenario, _release(scenario, options), display, dict(setting))
+        return ZooKeeperDeployment(folder, scenario, self.run_releases(scenario, options), display, dict(setting))
 
 
 def require_release(scenario: Scenario, version: str) -> None:
@@ -109,8 +122,3 @@ def require_release(scenario: Scenario, version: str) -> None:
 
 def _changes_members(scenario: Scenario) -> bool:
     return Ability.MEMBERS in required_abilities(scenario)
-
-
-def _release(scenario: Scenario, options: RunOptions) -> str:
-    """Return the release that a run uses, in the order: the command line, the scenario, the newest one."""
-    return options.release or scenario.zookeeper.release or releases.newest()

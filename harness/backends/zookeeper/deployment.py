@@ -19,6 +19,7 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.deployment import ProcessDeployment
 from zab_chaos.harness.backends.processes.stale_files import locked
+from zab_chaos.harness.backends.run_releases import RunReleases
 from zab_chaos.harness.backends.zookeeper import membership, server_log, session_load, tree
 from zab_chaos.harness.backends.zookeeper.client import ZooKeeperClient
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
@@ -47,18 +48,19 @@ from zab_chaos.node.core.zxid import Zxid, show
 
 
 class ZooKeeperDeployment(ProcessDeployment):
-    """The deployment. `release` is a version or a distribution's folder, `settings` are lines of the servers' configuration."""
+    """The deployment. A release is a version or a distribution's folder; `releases`: those of the run, or the only one.
+    `settings` are lines of the servers' configuration."""
 
     patience = 60.0  # a JVM starts slowly on a busy machine
     cluster: ZooKeeperCluster
     network: QuorumNetwork
 
     def __init__(
-        self, folder: RunFolder, scenario: Scenario, release: str, display: Display | None = None,
+        self, folder: RunFolder, scenario: Scenario, releases: RunReleases | str, display: Display | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(folder, scenario, display or Quiet())
-        self._release = release
+        self._releases = RunReleases(releases, releases) if isinstance(releases, str) else releases
         self._settings = {**scenario.zookeeper.settings, **(settings or {})}
         self._version: str | None = None
         self._clients: list[ZooKeeperClient] = []
@@ -69,7 +71,7 @@ class ZooKeeperDeployment(ProcessDeployment):
 
     def _build(self, stack: ExitStack) -> None:
         self.records.milestone("clocks", **read_clocks())
-        release = locate(self._release)
+        release = locate(self._releases.old)
         self._version = release.version
         nodes = range(1, self._scenario.nodes + 1)
         ports = self._ports(4 * len(nodes), stack)
@@ -82,7 +84,7 @@ class ZooKeeperDeployment(ProcessDeployment):
         )  # fmt: skip
         self._two_way_proxies(ways(plan), stack, QuorumNetwork)
         self._disks = self._own_disks(self._scenario.zookeeper.names, stack, with_process=False)
-        self.cluster = ZooKeeperCluster(self.folder, plan, self._disks)
+        self.cluster = ZooKeeperCluster(self.folder, plan, self._disks, self._releases)
         stack.enter_context(locked(progress_file(self.folder)))
         stack.callback(self._write_traces)
         self._sampler = stack.enter_context(RoleSampler(self.cluster))
@@ -202,6 +204,7 @@ class ZooKeeperDeployment(ProcessDeployment):
             role_samples=self._sampler.samples,
             established=[led for one in logs for led in server_log.read_established(*one)],
             mismatches=[mismatch for one in logs for mismatch in server_log.read_tree_mismatches(*one)],
+            versions={(node, life): server_log.read_version(file) for file, node, life in logs},
             points=[point for one in logs for point in server_log.read_points(*one)],
             wrong_answers=self._wrong_answers,
             trees_equal=self._tree is not None and self._tree.since == self._tree.zxid,

@@ -13,11 +13,14 @@ from zab_chaos.faults.at_rest import ZOOKEEPER_FILES
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life
-from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
+from zab_chaos.harness.backends.processes.released_cluster import ReleasedCluster
+from zab_chaos.harness.backends.run_releases import RunReleases
 from zab_chaos.harness.backends.zookeeper import four_letter_words, membership, points, server_log
 from zab_chaos.harness.backends.zookeeper.evidence import ServerLife
+from zab_chaos.harness.backends.zookeeper.releases import locate
 from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, ZooKeeperServer
 from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk, read_epochs
+from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.machine.connections import sockets
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.node.store.errors import CORRUPT_EXIT
@@ -27,7 +30,7 @@ LOG_LINES = 200
 FOLLOWS = ("FOLLOWING", "OBSERVING")  # the roles of servers that have a leader
 
 
-class ZooKeeperCluster(ProcessCluster):
+class ZooKeeperCluster(ReleasedCluster):
     """The servers of a run: each is a process, and its disk a folder of the run.
 
     ZooKeeper reports little about itself, so a status has little, too: see `status`. What servers receive from each other is
@@ -39,10 +42,15 @@ class ZooKeeperCluster(ProcessCluster):
     terminated = 128 + signal.SIGTERM  # that of a JVM
     disk_files = ZOOKEEPER_FILES
 
-    def __init__(self, folder: RunFolder, plan: Plan, disks: Disks | None = None) -> None:
-        super().__init__(folder, plan.nodes, faithful=False, disks=disks)
+    def __init__(
+        self, folder: RunFolder, plan: Plan, disks: Disks | None = None, releases: RunReleases | None = None
+    ) -> None:
+        """`releases`: those of the run; None: that of the plan only."""
+        only = RunReleases(plan.release.version, plan.release.version)
+        super().__init__(folder, plan.nodes, disks, releases or only)
         self.voters = plan.voters
         self._plan = plan
+        self._programs = dict.fromkeys(self.nodes, plan.release)  # what each server is of, from its next start on
         self._servers = {node: ZooKeeperServer(folder, plan, node) for node in self.nodes}
         self._records: dict[tuple[int, int], ServerLife] = {}  # by (node, life)
         self._running: set[tuple[int, int]] = set()  # those of `_records` whose end is not recorded yet
@@ -147,11 +155,20 @@ class ZooKeeperCluster(ProcessCluster):
 
     # Commands
 
+    def install(self, node: int, release: str) -> str:
+        try:
+            program = locate(self._releases.named(release) if self._releases is not None else release)
+        except (BadInput, HarnessError) as error:
+            raise ClusterError(f"server {node} can't be of release {release}: {error}") from error
+        name = super().install(node, release)
+        self._programs[node] = program
+        return name
+
     def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
         self._record_end(node)
         began, disk = time.monotonic_ns(), read_disk(self._data(node))
         self._armed[node, number] = {(crash_at, "crash")} if crash_at is not None else set()
-        life = self._servers[node].spawn(number, crash_at, log)
+        life = self._servers[node].spawn(self._programs[node], number, crash_at, log)
         self._records[node, number] = ServerLife(
             node=node, life=number, began=began, ended=began, disk_before=disk, disk_after=disk
         )
@@ -183,7 +200,7 @@ class ZooKeeperCluster(ProcessCluster):
             raise ClusterError(f"a ZooKeeper server has no control port: {command} cannot be given to server {node}")
         point, action = arguments["point"], arguments["action"]
         armed = self._armed[node, self._running_life(node).life]
-        port, rule = self._plan.ports[node].agent, points.rule(point, action, self._plan.release.numbers)
+        port, rule = self._plan.ports[node].agent, points.rule(point, action, self._programs[node].numbers)
         if command == "arm":
             points.submit(port, "LOAD", rule, lambda: not self.alive(node) or self.paused(node))
             armed.add((point, action))

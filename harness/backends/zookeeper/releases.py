@@ -73,7 +73,7 @@ def resolved(named: str) -> str:
     if Path(named).is_dir():
         return str(Path(named).resolve())
     raise BadInput(
-        f"--zookeeper {named}: this is neither a version, like {newest()}, nor the folder of an unpacked distribution. "
+        f"{named}: this is neither a version, like {newest()}, nor the folder of an unpacked distribution. "
         "`zab zookeeper list` shows the versions that are known"
     )
 

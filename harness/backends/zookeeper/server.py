@@ -60,7 +60,7 @@ class Ports:
 class Plan:
     """How an ensemble is built. The last `observers` of its servers do not vote. `dynamic`: its members can be changed.
 
-    `settings` are lines of the servers' configuration, by name (times are in ticks), and `properties` are Java system
+    `release` is the one that all of them begin with, `settings` are lines of the servers' configuration, by name (times are in ticks), and `properties` are Java system
     properties.
     """
 
@@ -118,15 +118,15 @@ class ZooKeeperServer:
     def client_address(self) -> str:
         return f"{HOST}:{self._plan.ports[self.node].client}"
 
-    def spawn(self, life: int, crash_at: str | None, log: Path) -> ProcessLife:
-        """Start the server's process, which dies with the harness's, whatever ends that. Raises ClusterError."""
+    def spawn(self, release: Release, life: int, crash_at: str | None, log: Path) -> ProcessLife:
+        """Start a process of this release. It dies with the harness's, whatever ends that. Raises ClusterError."""
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomically(self.data / "myid", f"{self.node}\n")
         if self._is_removed():  # whoever adds a server gives it a list that has it
             write_atomically(self._config, self._configuration())
         if crash_at is not None:
-            write_atomically(self._rule, points.rule(crash_at, "crash", self._plan.release.numbers))
-        process = launch(self.node, self._command(crash_at is not None), log, self.data, _environment())
+            write_atomically(self._rule, points.rule(crash_at, "crash", release.numbers))
+        process = launch(self.node, self._command(release, crash_at is not None), log, self.data, _environment())
         return ProcessLife(self.node, life, process, log, crash_at)
 
     @property
@@ -146,9 +146,8 @@ class ZooKeeperServer:
         kept = re.search(r"^dynamicConfigFile=(.+)$", self._config.read_text(), re.MULTILINE)
         return kept is not None and f"server.{self.node}=" not in Path(kept[1]).read_text()
 
-    def _command(self, with_rule: bool) -> list[str]:
+    def _command(self, release: Release, with_rule: bool) -> list[str]:
         """Return the command line; with `with_rule`, the rule of a crash point is in force from the start."""
-        release = self._plan.release
         scripts = [RULES / "links.btm", *([self._rule] if with_rule else [])]
         listener = ("listener:true", f"address:{HOST}", f"port:{self._plan.ports[self.node].agent}")
         agent = ",".join([*listener, *(f"script:{script}" for script in scripts), f"boot:{release.byteman}"])

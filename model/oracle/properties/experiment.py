@@ -4,10 +4,10 @@ from itertools import pairwise
 from signal import SIGKILL
 from typing import Any
 
-from zab_chaos.model.events import TRACES, Boot, Heal, Inject
+from zab_chaos.model.events import TRACES, Boot, Heal, Inject, Milestone
 from zab_chaos.model.oracle.cross_checks import disagreements
 from zab_chaos.model.oracle.evidence import node_names
-from zab_chaos.model.oracle.facts import Life, cut_link_counters, ended_processes, evidence_of, tampering
+from zab_chaos.model.oracle.facts import STOPS, Life, cut_link_counters, ended_processes, evidence_of, tampering
 from zab_chaos.model.oracle.fault_evidence import contradictions
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.verdict import Judgement
@@ -73,6 +73,9 @@ class FaultTookEffect(Checker):
             boots = each.boots
             for old, new in pairwise(boots[:1] + boots):
                 self._check_disk(old, new)
+        for key, started in self.facts.releases.items():
+            life = self.facts.lives.get(key)
+            self._check_release(started, life.boot if life is not None else None)
         for words, lines in contradictions(self.facts):
             self.findings.add(words, lines)
         heals = {heal.id: heal for heal in self.facts.heals}
@@ -101,6 +104,13 @@ class FaultTookEffect(Checker):
         if self.facts.run.evidence == TRACES and takers and not new.found_nothing:
             words = f"a fault took the disk of node {new.node}, and its life {new.life} started with what was there"
             self.findings.add(words, [old, *takers, new])
+
+    def _check_release(self, started: Milestone, boot: Boot | None) -> None:
+        """Compare the version with which a life was started with what the node itself says. A build has no such name."""
+        said, version = boot.release if boot is not None else None, started.release or ""
+        if version[:1].isdigit() and said is not None and not said.startswith(version):
+            words = f"node {started.node}, life {started.life}, was started with release {version}, and says that it is {said}"
+            self.findings.add(words, [started, boot])
 
     def _check_killed(self, inject: Inject, heal: Heal, lives: list[Life]) -> None:
         for life in lives:
@@ -136,7 +146,7 @@ def _why(event: Inject | Heal) -> str:
         return f": its point was not reached on {', '.join(f'node {node}' for node in missed)}"
     ended = ended_processes(event)
     killed = [node for node, shown in ended.items() if shown["exit"] == -SIGKILL]
-    if killed and isinstance(event, Inject) and event.do == "stop":
+    if killed and isinstance(event, Inject) and event.do in STOPS:
         return f": asked to end (SIGTERM), {node_names(killed)} did not, and had to be killed"
     ends = [f"node {node} with {shown['exit']}" for node, shown in ended.items() if shown["exit"]]
     return f"; exit status: {', '.join(ends)}" if ends else ""

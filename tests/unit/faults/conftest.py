@@ -177,11 +177,11 @@ class Sleepers:
 
 @pytest.fixture
 def sleepers(tmp_path: Path) -> Iterator[Callable[..., Sleepers]]:
-    """Return `sleepers(count)`, which starts an ensemble that ends with the test."""
+    """Return `sleepers(count, kind)`, which starts an ensemble that ends with the test."""
     made: list[Sleepers] = []
 
-    def make(count: int = 3) -> Sleepers:
-        made.append(Sleepers(tmp_path, count))
+    def make(count: int = 3, kind: type[Sleepers] = Sleepers) -> Sleepers:
+        made.append(kind(tmp_path, count))
         return made[-1]
 
     yield make

@@ -43,7 +43,7 @@ def test_hosts_are_for_zookeeper_only(tmp_path: Path) -> None:
         cluster.hosts  # noqa: B018
     with pytest.raises(BadInput, match="--on sim was asked for"):
         standing(tmp_path, zookeeper="3.9.4")
-    with pytest.raises(BadInput, match="--zookeeper lunch: this is neither a version"):
+    with pytest.raises(BadInput, match="lunch: this is neither a version"):
         Ensemble(zookeeper="lunch", results=tmp_path)
 
 

@@ -105,3 +105,23 @@ def test_the_disk_is_that_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "run" / "verdict.json").write_bytes(judge(tmp_path / "run").to_json())
     case = find_failing_case("run", results=tmp_path, seed=None, defect=None, swarmed=False, nodes=None)
     assert case.scenario.disk == "ordinary"
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({"releases": {"old": "/builds/mine", "new": "3.9.5"}}, ("/builds/mine", "3.9.5")),
+        ({"releases": {"old": "3.8.6"}}, ("3.8.6", None)),
+        ({}, ("3.9.4", None)),  # a run of an older version of this program
+    ],
+)
+def test_the_releases_are_those_of_the_run(
+    facts: dict[str, object], expected: tuple[str, str | None], tmp_path: Path
+) -> None:
+    story = agreement_fork()
+    story.run |= {"seed": 7, "backend": "zookeeper", "evidence": "logs", "versions": {"zookeeper": "3.9.4"}, **facts}
+    story.save(tmp_path / "run")
+    (tmp_path / "run" / "scenario.toml").write_text(SCENARIO, encoding="utf-8")
+    (tmp_path / "run" / "verdict.json").write_bytes(judge(tmp_path / "run").to_json())
+    case = find_failing_case("run", results=tmp_path, seed=None, defect=None, swarmed=False, nodes=None)
+    assert (case.release, case.to) == expected

@@ -105,7 +105,13 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Scenario],
 
 def runs(results: Path, source: str = SOURCE, times: int = 1) -> CandidateRuns:
     case = FailingCase(
-        scenario=parse(source), seed=1, folder=None, preferred=("durability",), on="zookeeper", release="3.9.4"
+        scenario=parse(source),
+        seed=1,
+        folder=None,
+        preferred=("durability",),
+        on="zookeeper",
+        release="3.9.4",
+        to="3.9.5",
     )
     return CandidateRuns(case=case, results=results, times=times)
 
@@ -118,7 +124,7 @@ def test_candidates_run_on_the_runs_backend_and_count_only_with_the_same_propert
     start = again.start(LocalWorkers(1))
     assert start is not None
     assert start.failure == DURABILITY
-    assert {(options.on, options.release) for options in asked} == {("zookeeper", "3.9.4")}
+    assert {(options.on, options.release, options.to) for options in asked} == {("zookeeper", "3.9.4", "3.9.5")}
     assert again.try_candidate(DURABILITY, start.scenario) is not None
     assert again.try_candidate(DURABILITY, parse(SOURCE.replace('"crash"', '"stop"'))) is None
 

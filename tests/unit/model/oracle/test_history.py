@@ -326,6 +326,7 @@ CUT_APART = {"do": "partition", "nodes": [3], "pairs": [[1, 3], [2, 3], [1, 2]]}
         ({"do": "crash", "nodes": [3]}, (1, 2, 3), True, ["progress"]),
         ({"do": "pause", "nodes": [3]}, (1, 2, 3), True, ["progress"]),
         ({"do": "remove-member", "nodes": [3]}, (1, 2, 3), True, ["progress"]),
+        ({"do": "upgrade", "nodes": [3]}, (1, 2, 3), True, ["progress"]),
         (CUT_OFF, (1, 2, 3), True, ["progress"]),
         (CUT_OFF, (1, 2, 3), False, []),  # perhaps this system needs all nodes
         (CUT_OFF, (3,), True, []),  # only the node that is cut off was asked

@@ -263,6 +263,26 @@ def test_a_disk_that_changes_while_its_server_is_down_needs_a_fault(fault: str, 
     assert not any("changed the disk" in violation.words for violation in found.violations)
 
 
+@pytest.mark.parametrize(
+    ("started", "says", "right"),
+    [
+        ("3.9.5", "3.9.5-293c895a", True),
+        ("3.9.5", "3.8.6-6df26081", False),
+        ("3.9.5", None, True),  # it died before it said so
+        ("/builds/mine", "3.10.0-SNAPSHOT-1", True),
+    ],
+)
+def test_a_life_is_of_the_release_that_it_was_started_with(
+    started: str, says: str | None, right: bool, tmp_path: Path
+) -> None:
+    story = restarted(boot={"release": says})
+    for life, name in ((2, started), (3, "3.9.5")):  # no trace is left of life 3
+        story.milestone("release", node=2, life=life, release=name)
+    found = judged(story, "logs", tmp_path).property("fault took effect")
+    words = f"node 2, life 2, was started with release {started}, and says that it is {says}"
+    assert (words in [violation.words for violation in found.violations]) == (not right)
+
+
 def damaged_between_lives(files: list[str], *, node: int = 2, do: str = "remove-file", **boot: object) -> Story:
     """Return a run in which node 2 dies in epoch 2, a fault damages or removes `files` of `node`, and node 2 starts again."""
     story = ensemble()

@@ -47,11 +47,11 @@ def test_a_scenario_for_containers_is_refused_elsewhere_with_exit_4_and_all_reas
     assert not results.exists()
 
 
-def test_containers_support_all_kinds_of_faults_except_those_of_frames_and_members() -> None:
+def test_containers_support_all_kinds_of_faults_except_those_of_frames_and_of_other_systems() -> None:
     assert mistakes(registry.find("containers"), parse(SCENARIO)) == []
     frames = {"late-frames", "corrupt-frames", "misrouted-frames"}  # toxiproxy forwards bytes and does not know frames
     able = registry.find("containers").abilities
-    assert {name for name, kind in KINDS.items() if not kind.needs <= able} == {*frames, "remove-member"}
+    assert {name for name, kind in KINDS.items() if not kind.needs <= able} == {*frames, "remove-member", "upgrade"}
 
 
 def test_the_cluster_classes_differ_by_their_abilities() -> None:

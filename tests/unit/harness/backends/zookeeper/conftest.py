@@ -30,7 +30,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ZooKeeperCluster]:
-    def spawn(server: ZooKeeperServer, life: int, crash_at: str | None, log: Path) -> ProcessLife:
+    def spawn(server: ZooKeeperServer, _: Release, life: int, crash_at: str | None, log: Path) -> ProcessLife:
         process = subprocess.Popen(["sh", "-c", "read end && exit $end"], stdin=subprocess.PIPE)
         return ProcessLife(server.node, life, process, log)
 

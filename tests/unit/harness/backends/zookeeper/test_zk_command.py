@@ -43,3 +43,18 @@ def test_an_unreachable_repository_names_the_remedy(
     monkeypatch.setenv("ZAB_MAVEN", "http://127.0.0.1:1")
     assert main(["zookeeper", "fetch", "3.9.4"]) == 3
     assert "ZAB_MAVEN" in capsys.readouterr().err
+
+
+def test_an_upgrade_to_a_release_that_can_not_be_fetched_does_not_start(
+    cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZAB_MAVEN", "http://127.0.0.1:1")
+    monkeypatch.setattr(releases, "find_java", lambda: "java")
+    (cache / "zookeeper" / "3.8.4").mkdir(parents=True)
+    monkeypatch.setattr(releases, "locate_byteman", lambda _: cache)
+    words = ["run", "zookeeper/upgrade", "--zookeeper", "3.8.4", "--to", "3.9.4", "--results", str(cache / "results")]
+    assert main(words) == 3
+    assert "ZooKeeper 3.9.4 could not be fetched" in capsys.readouterr().err
+    assert not (cache / "results").exists()
+    assert main([*words, "--from", "3.8.4"]) == 4
+    assert "give one of them" in capsys.readouterr().err

@@ -27,7 +27,7 @@ class Mounted(MagicMock):
 def test_a_disk_that_is_lost_after_its_server_refused_it_was_left_as_it_was(
     mounted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def spawn(server: ZooKeeperServer, life: int, crash_at: str | None, log: Path) -> ProcessLife:
+    def spawn(server: ZooKeeperServer, _: Release, life: int, crash_at: str | None, log: Path) -> ProcessLife:
         (server.data / "version-2").mkdir(parents=True)
         for name in ("acceptedEpoch", "currentEpoch"):
             (server.data / "version-2" / name).write_text(str(EPOCH))
