@@ -24,6 +24,7 @@ class LaneSegment:
     epoch: int = 0
     leader: int | None = None
     why: str = ""
+    release: str = ""  # if the run's nodes are of different ones
 
     def as_json(self, zero: int) -> dict[str, Any]:
         """Return the segment for the page, with times in microseconds since `zero`."""
@@ -44,7 +45,7 @@ def lane_segments(lives: list[TracedLife], end: int) -> list[LaneSegment]:
 
 
 def _segments_up(life: TracedLife, end: int) -> list[LaneSegment]:
-    current = LaneSegment(life.node, life.number, life.begin, end, "up", why="started")
+    current = LaneSegment(life.node, life.number, life.begin, end, "up", why="started", release=life.release)
     found = [current]
     for t, changes in _state_changes(life) or _recorded_changes(life):
         begin = min(t, end)

@@ -46,6 +46,7 @@ class TracedLife:
     delivered: Columns[tuple[int, int, int]] = field(default_factory=lambda: Columns(3))  # (t, epoch, last counter)
     end: int | None = None  # None: it lived until the end of the run
     why: str = ""  # why it ended
+    release: str = ""  # with which it was started, if the run's nodes are of different ones
 
     @property
     def amnesiac_until(self) -> int | None:
@@ -89,6 +90,14 @@ def determine_ends(lives: list[TracedLife], spans: list[FaultSpan], milestones: 
             continue
         ends = _possible_ends(life.node, spans, milestones)
         _set_end(life, sorted(one for one in ends if one[0] > life.begin and (limit is None or one[0] <= limit)), limit)
+
+
+def set_releases(lives: list[TracedLife], milestones: list[MilestoneLine]) -> None:
+    """Set `release` of each life, if not all lives of the run have the same."""
+    found = {(line.node, line.life): line.release for line in milestones if line.event == "release"}
+    if len({*found.values()}) > 1:
+        for life in lives:
+            life.release = found.get((life.node, life.number), "")
 
 
 def _set_end(life: TracedLife, ends: list[tuple[int, str]], limit: int | None) -> None:

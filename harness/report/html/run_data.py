@@ -9,7 +9,7 @@ from zab_chaos.harness.report.html.diagram import Diagram, read_diagram
 from zab_chaos.harness.report.html.evidence import ShownVerdict, read_shown_verdict
 from zab_chaos.harness.report.html.lag import Lag, lags
 from zab_chaos.harness.report.html.lanes import LaneSegment, lane_segments
-from zab_chaos.harness.report.html.lifetimes import TracedLife, determine_ends, read_lives, times_up
+from zab_chaos.harness.report.html.lifetimes import TracedLife, determine_ends, read_lives, set_releases, times_up
 from zab_chaos.harness.report.html.operations import Operations, read_operations
 from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.report.progress import UNSHOWN, Steps
@@ -101,7 +101,7 @@ class RunData:
                 }
                 for (one, other), times in self.links.items()
             ],
-            "milestones": [{"t": self._micros(line.t), "words": line.event} for line in self.milestones],
+            "milestones": [{"t": self._micros(line.t), "words": line.words} for line in self._milestones()],
             "operations": self.operations.as_json(self.zero),
             "windows": [self._between(one) for one in self.outages],
             "lags": [lag.as_json(self.zero) for lag in self.lags],
@@ -125,6 +125,11 @@ class RunData:
             "requests": [event.request for event in chain.events if event.request is not None],
             "zxids": [list(zx.pair(zx.Zxid(zxid))) for zxid in chain.zxids],
         }
+
+    def _milestones(self) -> list[MilestoneLine]:
+        """Return the milestones, but those of releases only if there are several."""
+        several = len({line.release for line in self.milestones if line.event == "release"}) > 1
+        return [line for line in self.milestones if several or line.event != "release"]
 
     def _micros(self, t: int) -> int:
         return (t - self.zero) // 1000
@@ -182,6 +187,7 @@ def read_run_data(folder: Path, core: type[Peer] | str = Peer, steps: Steps = UN
     judged = read_shown_verdict(source)
     spans, lives, operations = read_spans(source, judged.verdict), read_lives(source), read_operations(source)
     determine_ends(lives, spans, milestones)
+    set_releases(lives, milestones)
     zero, begin, end = _times(milestones, spans, lives, operations)
     stopped = next((line.t for line in milestones if line.event == "workload-stopped"), None)
     answered = [due + took for due, took in zip(operations.due, operations.took, strict=True)]

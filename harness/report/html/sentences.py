@@ -160,6 +160,7 @@ MILESTONES: dict[str, Callable[[Line], str]] = {
     "crash-state": lambda line: (
         f"a crash of node {line['node']} (life {line['life']}) at this sync was tried on a copy of its disk"
     ),
+    "release": lambda line: f"node {line['node']} began life {line['life']} with release {line['release']}",
     "last-question": lambda line: f"from here on each client asked for a last read, for at most {line['seconds']:g} s",
 }
 

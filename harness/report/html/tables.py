@@ -201,13 +201,14 @@ def outages(run: RunData) -> Html | None:
 
 def lives(run: RunData) -> Html | None:
     """Return the table of the lives (process incarnations): disk, begin, end, and why each ended."""
-    rows = []
+    rows, released = [], any(life.release for life in run.lives)
     for life in run.lives:
         boot = next((event for event in life.events if event.event == "boot"), None)
         end = "" if life.end is None else f"{run.seconds(life.end):.3f}"
         disk = boot.disk if boot else "?"
-        rows.append((life.node, life.number, disk, f"{run.seconds(life.begin):.3f}", end, life.why))
-    heads = ("node", "life", "disk", "from, s", "to, s", "why it ended")
+        release = [life.release] if released else []
+        rows.append((life.node, life.number, disk, f"{run.seconds(life.begin):.3f}", end, *release, life.why))
+    heads = ("node", "life", "disk", "from, s", "to, s", *(["release"] if released else []), "why it ended")
     return table("Lives (process incarnations) of the nodes", heads, rows, [0, 1, 3, 4]) if rows else None
 
 

@@ -113,7 +113,8 @@ function nameStretch(area, stretch, groups) {
   const fill = fillOf(stretch), colour = theme[fill === theme.blue ? "on-blue" : "on-fill"];
   label(ctx, `${stretch.role} ${stretch.phase}`, seen, y + 11, fill, colour) || label(ctx, stretch.role, seen, y + 11, fill, colour);
   if (!stretch.phase) return null;
-  return fitText(ctx, `epoch ${stretch.epoch}`, ...seen, y + height - 6, "#000000") || fitText(ctx, `${stretch.epoch}`, ...seen, y + height - 6, "#000000");
+  const names = [stretch.release && `epoch ${stretch.epoch}, release ${stretch.release}`, `epoch ${stretch.epoch}`, `${stretch.epoch}`].filter(Boolean);
+  return names.some((name) => fitText(ctx, name, ...seen, y + height - 6, "#000000"));
 }
 
 function overlay(area, times, kind) {
@@ -188,5 +189,6 @@ function stretchWords(node, t) {
   const leader = stretch.leader !== null && stretch.role === "FOLLOWING" ? `follows node ${stretch.leader}` : "";
   const states = [run.pauses.some(during) && "paused", run.amnesia.some(during) && "amnesiac"].filter(Boolean).join(", ");
   const times = `${seconds(stretch.begin)} to ${seconds(stretch.end)}, ${duration(stretch.end - stretch.begin)}`;
-  return [`node ${node}, life ${stretch.life}: ${what}`, leader, states, stretch.why, times].filter(Boolean).join("\n");
+  const release = stretch.release && `release ${stretch.release}`;
+  return [`node ${node}, life ${stretch.life}: ${what}`, release, leader, states, stretch.why, times].filter(Boolean).join("\n");
 }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.corpus.story import STEP, Story
-from zab_chaos.harness.report.html import run_data
+from zab_chaos.harness.report.html import run_data, tables
 from zab_chaos.harness.report.html.lag import Lag, lags
 from zab_chaos.harness.report.html.lifetimes import KILLED, TracedLife, times_up
 from zab_chaos.harness.report.html.operations import OPS
@@ -58,6 +58,23 @@ def test_the_reason_of_a_node_that_ended_itself_and_the_end_of_one_whose_process
     lives = {(life.node, life.number): life for life in read_run_data(tmp_path / "run").lives}
     assert lives[1, 2].why == "ended itself: asked to"
     assert lives[2, 2].why == "ended with exit code 74"
+
+
+@pytest.mark.parametrize("other", ["3.8.6", "3.9.5"])
+def test_lanes_show_the_release_of_each_life_if_there_are_several(told: Story, tmp_path: Path, other: str) -> None:
+    for life, release in ((1, "3.8.6"), (2, other)):
+        told.milestone("release", node=2, life=life, release=release)
+    told.boot(2)
+    told.save(tmp_path / "run")
+    read = read_run_data(tmp_path / "run")
+    several = other != "3.8.6"
+    shown = {(one.life, one.release) for one in lane(read, 2) if one.state == "up"}
+    assert shown == ({(1, "3.8.6"), (2, "3.9.5")} if several else {(1, ""), (2, "")})
+    words = [one["words"] for one in json.loads(json.dumps(read.as_json()))["milestones"]]
+    assert ("node 2: release 3.9.5" in words) == several
+    assert "release" not in words
+    lives = str(tables.lives(read))
+    assert ("3.9.5" in lives, "release" in lives) == (several, several)
 
 
 def end_of_life(told: Story, folder: Path) -> tuple[int | None, str]:
