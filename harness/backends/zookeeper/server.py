@@ -60,8 +60,8 @@ class Ports:
 class Plan:
     """How an ensemble is built. The last `observers` of its servers do not vote. `dynamic`: its members can be changed.
 
-    `release` is the one that all of them begin with, `settings` are lines of the servers' configuration, by name (times are in ticks), and `properties` are Java system
-    properties.
+    `release` is the one that all servers begin with, `settings` are lines of their configuration, by name (times are in ticks),
+    and `properties` are Java system properties.
     """
 
     release: Release
