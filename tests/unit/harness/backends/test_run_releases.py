@@ -126,10 +126,11 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The releases that were fetched; those of 3.99 and 3.98 do not exist."""
     found: list[str] = []
 
-    def locate(named: str, on_fetch: Callable[[str], None]) -> None:
+    def locate(named: str, on_fetch: Callable[[str], None]) -> releases.Release:
         found.append(named)
         if named.startswith(("3.99", "3.98")):
             raise BadInput(f"there is no ZooKeeper {named}")
+        return releases.Release(named, (), Path())
 
     monkeypatch.setattr(releases, "locate", locate)
     return found
@@ -139,6 +140,14 @@ def test_all_releases_of_a_run_are_fetched_before_it_starts(fetched: list[str]) 
     backend, scenario = registry.find("zookeeper"), parse(HEAD + UPGRADE)
     backend.prepare(scenario, options(release="3.8.6", to="3.9.5"), Quiet())
     assert fetched == ["3.8.6", "3.9.5"]
+
+
+def test_each_release_of_a_run_must_be_able_to_do_what_the_scenario_asks_for(fetched: list[str]) -> None:
+    asked = parse(HEAD + "observers = 1\n" + UPGRADE)
+    for old, new in (("3.4.5", "3.9.5"), ("3.9.5", "3.4.5")):
+        with pytest.raises(BadInput, match=r"observers: those of ZooKeeper 3\.4\.5"):
+            registry.find("zookeeper").prepare(asked, options(release=old, to=new), Quiet())
+    registry.find("zookeeper").prepare(asked, options(release="3.4.6", to="3.9.5"), Quiet())
 
 
 def test_all_releases_that_do_not_exist_are_refused_at_once(fetched: list[str]) -> None:

@@ -117,7 +117,7 @@ def test_a_removed_server_starts_with_a_list_that_has_it(
     config.write_text(f"dynamicConfigFile={kept}\n")
     for members, expected in (((1, 2, 3), f"dynamicConfigFile={kept}\n"), ((1, 2), written)):
         kept.write_bytes(configuration(*members))
-        cluster._servers[3].spawn(1, None, tmp_path / "log")
+        cluster._servers[3].spawn(cluster._plan.release, 1, None, tmp_path / "log")
         assert config.read_text() == expected
 
 
