@@ -9,9 +9,8 @@ did not pass. For that a relay stands behind each proxy, which faults never touc
 has passed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from zab_chaos.faults.network import BOTH, Network, NetworkError, Pair, Toxic, Traffic, cut_effect, proxy_name
 
@@ -33,14 +32,14 @@ class TwoWayNetwork(Network):
     `measure` and `find_detours` see what `traffic` and `detours` return; without them nothing is measured.
     """
 
-    # What follows a pair in the names of its proxies. By default there is one proxy, without a further number.
-    proxies_of_a_pair: ClassVar[tuple[tuple[int, ...], ...]] = ((),)
     measure: Callable[[], Mapping[Pair, Traffic]] | None = None
     find_detours: Callable[[], Mapping[Pair, str]] | None = None
+    _numbers: Sequence[tuple[int, ...]] = ((),)  # what follows a pair in the names of its proxies
 
     def create_ways(self, ways: Mapping[Pair, Way]) -> None:
-        """Create the proxy and the relay of each way. `ways`: by (from, to, *number), see `proxies_of_a_pair`. Raises
-        NetworkError."""
+        """Create the proxy and the relay of each way. `ways`: by (from, to), or by (from, to, number) if there are several
+        of a pair: then each pair has the same numbers. Raises NetworkError."""
+        self._numbers = sorted({pair[2:] for pair in ways}) or [()]
         for pair, way in sorted(ways.items()):
             self._create((*pair, RELAY), way.relay, way.target)
             self._create(pair, way.proxy, way.relay)
@@ -57,9 +56,7 @@ class TwoWayNetwork(Network):
         pairs = list(pairs)
         if how == "disable":
             self._require_both_directions(pairs)
-            super().cut(
-                [(*pair, *proxy) for pair in pairs for proxy in self.proxies_of_a_pair], how, f"{name}.upstream"
-            )
+            super().cut([(*pair, *number) for pair in pairs for number in self._numbers], how, f"{name}.upstream")
             return
         self.disturb(pairs, cut_effect(how).toxics, name)
 
@@ -105,6 +102,6 @@ class TwoWayNetwork(Network):
     def _streams(self, pairs: Iterable[Pair]) -> Iterator[tuple[Pair, str]]:
         """Yield the streams of each link, as (proxy, stream)."""
         for source, target in pairs:
-            for proxy in self.proxies_of_a_pair:
-                yield (source, target, *proxy), "upstream"
-                yield (target, source, *proxy), "downstream"
+            for number in self._numbers:
+                yield (source, target, *number), "upstream"
+                yield (target, source, *number), "downstream"

@@ -150,12 +150,10 @@ class ProcessDeployment(FolderDeployment):
         self.network.create_links({pair: (address, listen[pair[1]]) for pair, address in links.items()})
         return links
 
-    def _two_way_proxies(
-        self, ways: Mapping[Pair, Way], stack: ExitStack, network: type[TwoWayNetwork] = TwoWayNetwork
-    ) -> None:
-        """Start toxiproxy with a proxy and a relay for each way, and set `network` of this type, whose traffic is measured."""
+    def _two_way_proxies(self, ways: Mapping[Pair, Way], stack: ExitStack) -> None:
+        """Start toxiproxy with a proxy and a relay for each way, and set `network`, whose traffic is measured."""
         server = self._toxiproxy(stack, counting=True)
-        made = network(server.address, server.key, server.gone)
+        made = TwoWayNetwork(server.address, server.key, server.gone)
         made.measure = ByteMeter(ways, server.address, server.key).traffic
         made.find_detours = self._detours
         try:
@@ -170,13 +168,13 @@ class ProcessDeployment(FolderDeployment):
         try:
             return {
                 (source, target): f"node {source} and node {target} have a connection past the proxies: "
-                f"{_text(found.local)} to {_text(found.remote)}"
+                f"{self._text(found.local)} to {self._text(found.remote)}"
                 for source, target, found in between(pids)
             }
         except OSError as error:
             raise NetworkError(f"the connections of the nodes can't be listed: {error}") from error
 
-
-def _text(address: Address) -> str:
-    host, port = address
-    return f"{host}:{port}"
+    def _text(self, address: Address) -> str:
+        """Return an address in words, for messages."""
+        host, port = address
+        return f"{host}:{port}"

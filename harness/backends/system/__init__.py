@@ -1,6 +1,6 @@
 """The public API for testing a system of your own, which a command starts node by node. docs/backends.md explains how."""
 
-from zab_chaos.harness.backends.system.backend import Place, SystemBackend
+from zab_chaos.harness.backends.system.backend import PeerPort, Place, SystemBackend
 from zab_chaos.harness.backends.system.clients import AsyncClient, BlockingClient, Client, committed, done
 from zab_chaos.harness.client.transaction import Outcome, Request, Transaction
 from zab_chaos.node.tree.outcomes import Failed, Ok, Unknown
@@ -18,6 +18,7 @@ __all__ = [
     "Get",
     "Ok",
     "Outcome",
+    "PeerPort",
     "Place",
     "Request",
     "Set",

@@ -23,6 +23,15 @@ from zab_chaos.model.events import HISTORY, RECORDS_OF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PeerPort:
+    """A further port at which a node listens for other nodes: `listen`, `address` and `peers` are as in `Place`."""
+
+    listen: str
+    address: str
+    peers: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """The addresses and the folder of one node. Addresses are `host:port`.
 
@@ -30,9 +39,9 @@ class Place:
     `peers`: that is a proxy, not that node's own `listen`. `address` is where the others reach this node, if the backend has
     `one_address`: the one to advertise. `data` is the node's folder. It is kept from one life to the next and deleted by a
     wipe. A power cut loses what was not synced in it. `defect` is a value of the backend's `defects`, or None. `others`: as
-    many addresses as the backend's `other_ports` says. `trace`: where the life that is being started records what it
-    broadcasts and delivers, if the backend has `traces`. `release`: one of the backend's `releases`, of which the node is to
-    be; None if it has none.
+    many addresses as the backend's `other_ports` says. `more_peer_ports`: as many as the backend's attribute says. `trace`:
+    where the life that is being started records what it broadcasts and delivers, if the backend has `traces`. `release`:
+    one of the backend's `releases`, of which the node is to be; None if it has none.
     """
 
     node: int
@@ -43,6 +52,7 @@ class Place:
     data: Path
     defect: str | None = None
     others: Sequence[str] = ()
+    more_peer_ports: Sequence[PeerPort] = ()
     trace: Path | None = None
     release: str | None = None
 
@@ -53,7 +63,9 @@ class SystemBackend(Backend):
     Its `abilities` are PAUSE, LINKS and those of its disk. `survives_wipe` adds WIPE, `data_files` adds DISK_FILES,
     `releases` adds RELEASES, and overriding `leader` adds LEADER.
 
-    `one_address`: the nodes tell each other their addresses, so each has one that is the same for all others.
+    `one_address`: the nodes tell each other their addresses, so each has one that is the same for all others. `one_port`: a
+    node listens for other nodes and for clients at the same port. `more_peer_ports`: at how many further ports the nodes
+    listen for each other.
     `survives_wipe`: a node can come back with an empty disk. `other_ports`: how many ports a node needs besides `listen` and
     `client`, for example to be monitored. `opaque_versions`: a version is a number or a text that belongs to one write of a
     key, and does not count the writes. `data_files`: glob patterns, within a node's data folder, of the files that faults may
@@ -64,6 +76,8 @@ class SystemBackend(Backend):
     """
 
     one_address: ClassVar[bool] = False
+    one_port: ClassVar[bool] = False
+    more_peer_ports: ClassVar[int] = 0
     survives_wipe: ClassVar[bool] = True
     other_ports: ClassVar[int] = 0
     data_files: ClassVar[Mapping[str, str]] = {}
@@ -72,8 +86,8 @@ class SystemBackend(Backend):
     operations = frozenset({"get", "set"})
     forms: ClassVar = {
         **Backend.forms,
-        **dict.fromkeys(("one_address", "survives_wipe"), FLAG),
-        "other_ports": COUNT,
+        **dict.fromkeys(("one_address", "one_port", "survives_wipe"), FLAG),
+        **dict.fromkeys(("more_peer_ports", "other_ports"), COUNT),
         "data_files": NAMED_TEXTS,
         "releases": TEXTS,
         "traces": (

@@ -4,7 +4,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -21,7 +21,7 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.faults.two_way_network import Way
 from zab_chaos.harness.backends.backend import RunOptions
 from zab_chaos.harness.backends.ensemble_state import node_names
-from zab_chaos.harness.backends.processes.deployment import HOST, ProcessDeployment
+from zab_chaos.harness.backends.processes.deployment import HOST, Link, ProcessDeployment
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
 from zab_chaos.harness.backends.processes.released_cluster import ReleasedCluster
@@ -36,6 +36,7 @@ from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.backends.system.workload import RAISED_SECONDS, SystemLoad
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.machine.connections import (
+    Address,
     connection,
     host_and_port,
     open_files,
@@ -53,7 +54,7 @@ from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.requests import Get
 
 if TYPE_CHECKING:
-    from zab_chaos.harness.backends.system.backend import Place, SystemBackend
+    from zab_chaos.harness.backends.system.backend import PeerPort, Place, SystemBackend
 
 READS_SECONDS = 2.0  # within which a node that accepts clients has found out whether its files are damaged
 
@@ -261,26 +262,17 @@ class SystemDeployment(ProcessDeployment):
     def _build(self, stack: ExitStack) -> None:
         from zab_chaos.harness.backends.system.backend import Place
 
-        nodes, each = range(1, self._scenario.nodes + 1), 2 + self._backend.other_ports
-        own = {node: self._addresses(each, stack) for node in nodes}
-        listen = {node: first for node, (first, *_) in own.items()}
-        proxies, relays = (self._addresses(len(self._pairs), stack) for _ in range(2))
-        targets = (listen[target] for _, target in self._pairs)
-        ways: dict[Pair, Way] = dict(zip(self._pairs, map(Way, proxies, relays, targets), strict=True))
-        self._two_way_proxies(ways, stack)
-        links, shared = {pair: ways[pair].proxy for pair in self._pairs}, listen
-        if self._backend.one_address:
-            shared = dict(zip(nodes, self._addresses(len(nodes), stack), strict=True))
-            stack.enter_context(SharedAddresses(shared, links, listen, lambda *ports: self.cluster.opener(*ports)))
-            links = {pair: shared[pair[1]] for pair in self._pairs}
-        places = {
-            node: Place(
-                node=node, listen=first, client=second, address=shared[node], others=others, defect=self._defect,
-                peers={target: address for (source, target), address in links.items() if source == node},
-                data=self.folder.file("data", f"node-{node}"),
-            )
-            for node, (first, second, *others) in own.items()
-        }  # fmt: skip
+        nodes = range(1, self._scenario.nodes + 1)
+        peer_ports = self._peer_ports(nodes, stack)
+        places = {}
+        for node in nodes:
+            first, *more = (ports[node] for ports in peer_ports)
+            others = self._addresses(self._backend.other_ports, stack)
+            client = first.listen if self._backend.one_port else self._addresses(1, stack)[0]
+            places[node] = Place(
+                node=node, listen=first.listen, client=client, address=first.address, peers=first.peers, others=others,
+                more_peer_ports=more, defect=self._defect, data=self.folder.file("data", f"node-{node}"),
+            )  # fmt: skip
         self._history = HistoryFile(self.folder.file("ops.jsonl"), self.outcomes)
         stack.callback(self._history.close)
         self._disks = self._own_disks("journal", stack, with_process=False)
@@ -288,6 +280,55 @@ class SystemDeployment(ProcessDeployment):
         self.cluster = SystemCluster(
             self._backend, places, self.folder, self._disks, self._reads, self._records, self._releases
         )
+
+    def _peer_ports(self, nodes: Sequence[int], stack: ExitStack) -> "list[dict[int, PeerPort]]":
+        """Put proxies between the nodes. Return, for each port at which they listen for each other, that of each node."""
+        count = 1 + self._backend.more_peer_ports
+        listen = [dict(zip(nodes, self._addresses(len(nodes), stack), strict=True)) for _ in range(count)]
+        ways: list[dict[Pair, Way]] = [{pair: self._way(own[pair[1]], stack) for pair in self._pairs} for own in listen]
+        numbers: list[Pair] = [(), *((number,) for number in range(1, count))]
+        by_name = {(*pair, *number): way for number, of in zip(numbers, ways, strict=True) for pair, way in of.items()}
+        self._two_way_proxies(by_name, stack)
+        links = [{pair: of[pair].proxy for pair in self._pairs} for of in ways]
+        return [self._peer_port(*one, stack) for one in zip(listen, links, strict=True)]
+
+    def _way(self, target: str, stack: ExitStack) -> Way:
+        proxy, relay = self._addresses(2, stack)
+        return Way(proxy, relay, target)
+
+    def _peer_port(
+        self, listen: Mapping[int, str], links: Mapping[Link, str], stack: ExitStack
+    ) -> "dict[int, PeerPort]":
+        """Return a port of each node. `listen`: where the nodes listen; `links`: the address of each link's proxy."""
+        from zab_chaos.harness.backends.system.backend import PeerPort
+
+        shared = listen
+        if self._backend.one_address:
+            shared = dict(zip(listen, self._addresses(len(listen), stack), strict=True))
+            stack.enter_context(SharedAddresses(shared, links, listen, lambda *ports: self.cluster.opener(*ports)))
+            links = {pair: shared[pair[1]] for pair in self._pairs}
+        return {
+            node: PeerPort(
+                listen=listen[node], address=shared[node],
+                peers={target: address for (source, target), address in links.items() if source == node},
+            )
+            for node in listen
+        }  # fmt: skip
+
+    def _text(self, address: Address) -> str:
+        text = super()._text(address)
+        return next((f"{text} ({name})" for name, own in self._own_addresses() if own == text), text)
+
+    def _own_addresses(self) -> Iterator[tuple[str, str]]:
+        """Yield where the nodes themselves listen, as (what it is called, host:port)."""
+        for node, place in self.cluster.places.items():
+            more = [port.listen for port in place.more_peer_ports]
+            for name, addresses in (
+                ("listen", [place.listen, *more]),
+                ("client", [place.client]),
+                ("others", place.others),
+            ):
+                yield from ((f"`{name}` of node {node}", address) for address in addresses)
 
     def on_established(self) -> None:
         """Set up the system, and sync the disks: what the nodes have written is durable, as half a minute later anyway."""

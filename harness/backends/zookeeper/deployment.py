@@ -16,6 +16,7 @@ from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.registry import required_abilities
 from zab_chaos.faults.scenario import Scenario
+from zab_chaos.faults.two_way_network import TwoWayNetwork
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.deployment import ProcessDeployment
 from zab_chaos.harness.backends.processes.stale_files import locked
@@ -29,7 +30,7 @@ from zab_chaos.harness.backends.zookeeper.evidence import (
     WrongAnswer,
     clock_offset,
 )
-from zab_chaos.harness.backends.zookeeper.links import QuorumNetwork, ways
+from zab_chaos.harness.backends.zookeeper.links import ways
 from zab_chaos.harness.backends.zookeeper.releases import find_java, locate
 from zab_chaos.harness.backends.zookeeper.salvage import progress_file
 from zab_chaos.harness.backends.zookeeper.sampler import RoleSampler
@@ -53,7 +54,7 @@ class ZooKeeperDeployment(ProcessDeployment):
 
     patience = 60.0  # a JVM starts slowly on a busy machine
     cluster: ZooKeeperCluster
-    network: QuorumNetwork
+    network: TwoWayNetwork
 
     def __init__(
         self, folder: RunFolder, scenario: Scenario, releases: RunReleases | str, display: Display | None = None,
@@ -82,7 +83,7 @@ class ZooKeeperDeployment(ProcessDeployment):
             settings={**self._settings, **(membership.SETTINGS if dynamic else {})},
             properties=dict(self._scenario.zookeeper.java),
         )  # fmt: skip
-        self._two_way_proxies(ways(plan), stack, QuorumNetwork)
+        self._two_way_proxies(ways(plan), stack)
         self._disks = self._own_disks(self._scenario.zookeeper.names, stack, with_process=False)
         self.cluster = ZooKeeperCluster(self.folder, plan, self._disks, self._releases)
         stack.enter_context(locked(progress_file(self.folder)))

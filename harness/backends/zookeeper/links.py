@@ -10,16 +10,10 @@ really one-way.
 from itertools import permutations
 
 from zab_chaos.faults.network import Pair
-from zab_chaos.faults.two_way_network import TwoWayNetwork, Way
+from zab_chaos.faults.two_way_network import Way
 from zab_chaos.harness.backends.zookeeper.server import HOST, Plan, proxy_host
 
 QUORUM, ELECTION = 1, 2  # the third number in a proxy's name
-
-
-class QuorumNetwork(TwoWayNetwork):
-    """The network of a ZooKeeper ensemble, in which a link has four streams."""
-
-    proxies_of_a_pair = ((QUORUM,), (ELECTION,))
 
 
 def ways(plan: Plan) -> dict[Pair, Way]:

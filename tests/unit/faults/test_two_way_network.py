@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.faults.proxies_in_memory import ProxiesInMemory
 from zab_chaos.faults.network import NetworkError, Toxic
-from zab_chaos.faults.two_way_network import TwoWayNetwork
+from zab_chaos.faults.two_way_network import TwoWayNetwork, Way
 
 PAIRS = [(1, 2), (2, 1)]
 
@@ -50,3 +50,20 @@ def test_a_link_has_the_toxics_that_are_on_all_its_streams(network: TwoWayNetwor
     assert (network.toxics((1, 2)), network.toxics((2, 1))) == ([slow], [])
     server.change("2-1", toxics={})
     assert network.toxics((1, 2)) == []
+
+
+def test_a_link_consists_of_all_proxies_of_a_pair_whatever_follows_it_in_their_names(server: ProxiesInMemory) -> None:
+    network = TwoWayNetwork("nowhere:0")
+    network._proxies = server
+    pairs = [(*pair, *number) for pair in PAIRS for number in ((), (1,))]
+    network.create_ways({pair: Way(f"proxy:{pair}", f"relay:{pair}", f"target:{pair}") for pair in pairs})
+    network.cut([(1, 2)])
+    streams = {name: [one["stream"] for one in state.toxics.values()] for name, state in server.there.items()}
+    there, back = ["upstream"], ["downstream"]
+    assert {name: found for name, found in streams.items() if found} == {
+        "1-2": there,
+        "1-2-1": there,
+        "2-1": back,
+        "2-1-1": back,
+    }
+    assert network.broken() == {(1, 2): ["cut"]}

@@ -33,6 +33,7 @@ from zab_chaos.harness.backends.system import (
 from zab_chaos.harness.backends.system.clients import ThenOrRaised
 from zab_chaos.harness.backends.system.deployment import SystemDeployment
 from zab_chaos.harness.backends.system.history import HistoryFile
+from zab_chaos.harness.machine.connections import host_and_port
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
 
@@ -144,6 +145,26 @@ def test_each_node_has_as_many_addresses_as_its_backend_asks_for(run: Run, monke
     assert places[1].peers == {2: ways[1, 2].proxy}
     assert ways[1, 2].target == places[2].listen
     assert len({address for way in ways.values() for address in (way.proxy, way.relay)} - addresses) == 4
+
+
+def test_nodes_may_have_one_port_for_all_and_more_ports_for_each_other(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ways: dict[Pair, Way] = {}
+    monkeypatch.setattr(run.deployment, "_two_way_proxies", lambda made, stack: ways.update(made))
+    run.backend.one_port, run.backend.more_peer_ports, run.backend.other_ports = True, 1, 1
+    with ExitStack() as stack:
+        run.deployment._build(stack)
+        places = run.deployment.cluster.places
+    assert all(one.client == one.listen for one in places.values())
+    first, second = places[1], places[2]
+    (further,), (of_second,) = first.more_peer_ports, second.more_peer_ports
+    assert (first.peers, further.peers) == ({2: ways[1, 2].proxy}, {2: ways[1, 2, 1].proxy})
+    assert (ways[1, 2].target, ways[1, 2, 1].target) == (second.listen, of_second.listen)
+    assert len({first.listen, further.listen, *first.others, second.listen, of_second.listen, *second.others}) == 6
+    called = {address: run.deployment._text(host_and_port(address)) for address in (second.listen, *second.others)}
+    assert called[second.listen] == f"{second.listen} (`listen` of node 2)"
+    assert called[second.others[0]] == f"{second.others[0]} (`others` of node 2)"
 
 
 def test_what_the_backend_sets_up_is_durable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from tests.unit.faults.proxies_in_memory import ProxiesInMemory
 from zab_chaos.faults.network import NetworkError, Toxic
-from zab_chaos.harness.backends.zookeeper.links import QuorumNetwork, ways
+from zab_chaos.faults.two_way_network import TwoWayNetwork
+from zab_chaos.harness.backends.zookeeper.links import ways
 from zab_chaos.harness.backends.zookeeper.releases import Release
 from zab_chaos.harness.backends.zookeeper.server import Plan, Ports
 
@@ -30,15 +31,15 @@ def server() -> ProxiesInMemory:
 
 
 @pytest.fixture
-def network(server: ProxiesInMemory) -> QuorumNetwork:
-    made = QuorumNetwork("nowhere:0")
+def network(server: ProxiesInMemory) -> TwoWayNetwork:
+    made = TwoWayNetwork("nowhere:0")
     made._proxies = server
     made.create_ways(ways(PLAN))
     return made
 
 
 def test_each_ordered_pair_has_two_proxies_with_a_relay_behind_each(
-    network: QuorumNetwork, server: ProxiesInMemory
+    network: TwoWayNetwork, server: ProxiesInMemory
 ) -> None:
     assert len(server.there) == 6 * 2 * 2
     assert (server.there["1-2-1"].listen, server.there["1-2-1"].upstream) == ("127.101.1.2:201", "127.102.1.2:201")
@@ -49,7 +50,7 @@ def test_each_ordered_pair_has_two_proxies_with_a_relay_behind_each(
 
 @pytest.mark.parametrize("how", ["timeout", "stall"])
 def test_a_cut_of_one_direction_is_put_on_the_streams_that_carry_it(
-    network: QuorumNetwork, server: ProxiesInMemory, how: str
+    network: TwoWayNetwork, server: ProxiesInMemory, how: str
 ) -> None:
     network.cut([(1, 2)], how)
     there, back = ["upstream"], ["downstream"]
@@ -61,7 +62,7 @@ def test_a_cut_of_one_direction_is_put_on_the_streams_that_carry_it(
     assert network.take_foreign_changes() == []
 
 
-def test_two_cut_directions_are_healed_separately(network: QuorumNetwork, server: ProxiesInMemory) -> None:
+def test_two_cut_directions_are_healed_separately(network: TwoWayNetwork, server: ProxiesInMemory) -> None:
     network.cut(BOTH_WAYS)
     assert network.broken() == {(1, 2): ["cut"], (2, 1): ["cut"]}
     network.heal([(2, 1)])
@@ -70,7 +71,7 @@ def test_two_cut_directions_are_healed_separately(network: QuorumNetwork, server
     assert all(state.enabled for state in server.there.values())
 
 
-def test_both_directions_must_be_disabled_together(network: QuorumNetwork, server: ProxiesInMemory) -> None:
+def test_both_directions_must_be_disabled_together(network: TwoWayNetwork, server: ProxiesInMemory) -> None:
     with pytest.raises(NetworkError, match="1-2 can't be disabled alone"):
         network.cut([(1, 2)], "disable")
     network.cut(BOTH_WAYS, "disable")
@@ -79,12 +80,12 @@ def test_both_directions_must_be_disabled_together(network: QuorumNetwork, serve
     assert all(state.enabled for state in server.there.values())
 
 
-def test_an_unknown_kind_of_cut_is_refused(network: QuorumNetwork) -> None:
+def test_an_unknown_kind_of_cut_is_refused(network: TwoWayNetwork) -> None:
     with pytest.raises(NetworkError, match="no way to cut a link"):
         network.cut([(1, 2)], "scissors")
 
 
-def test_a_link_has_the_toxics_that_are_on_all_its_streams(network: QuorumNetwork, server: ProxiesInMemory) -> None:
+def test_a_link_has_the_toxics_that_are_on_all_its_streams(network: TwoWayNetwork, server: ProxiesInMemory) -> None:
     latency = Toxic("latency", "upstream", (("jitter", 0), ("latency", 5)))
     network.disturb([(1, 2)], [latency], "slow")
     assert network.toxics((1, 2)) == [latency]
