@@ -123,6 +123,7 @@ class ProcessLife(Life):
     ) -> None:
         super().__init__(node, life, log, crash_at)
         self.process = process
+        self._started: set[psutil.Process] = set()  # what it had started when it was sent a signal
 
     @property
     def pid(self) -> int:
@@ -147,14 +148,20 @@ class ProcessLife(Life):
         return is_process_stopped(self.pid)
 
     def signal(self, number: signal.Signals) -> None:
+        """See `Life.signal`. Signals go to all that the process has started, but SIGTERM only to its group: a process that
+        has a session of its own is told by its parent to end."""
         if self.alive:
             self.ending = self.ending or number == signal.SIGKILL
+            self._started.update(_started_by(self.pid))
             if not _signal_group(self.pid, number):
                 self.process.send_signal(number)
+            if number != signal.SIGTERM:
+                for one in self._started:
+                    _send(one, number)
 
     def kill(self) -> int:
         status = super().kill()
-        wait_until(lambda: not _group_lives(self.pid), KILL_SECONDS)
+        wait_until(lambda: not _group_lives(self.pid) and not any(map(_runs, self._started)), KILL_SECONDS)
         return status
 
     def wait(self, seconds: float) -> int | None:
@@ -163,8 +170,15 @@ class ProcessLife(Life):
 
     def pause(self) -> None:
         self.signal(signal.SIGSTOP)
-        if not wait_until(lambda: self.stopped or not self.alive, KILL_SECONDS) or not self.alive:
+        if not wait_until(lambda: self._all_stopped() or not self.alive, KILL_SECONDS) or not self.alive:
             raise ClusterError(f"node {self.node} (pid {self.pid}) did not stop at SIGSTOP")
+
+    def _all_stopped(self) -> bool:
+        """Return whether the process and all that it has started are stopped. Stop what it started in the last moment."""
+        running = [one for one in _started_by(self.pid) if _runs(one) and not is_process_stopped(one.pid)]
+        for one in running:
+            _send(one, signal.SIGSTOP)
+        return self.stopped and not running
 
     def resume(self) -> None:
         self.signal(signal.SIGCONT)
@@ -180,6 +194,27 @@ def is_process_stopped(pid: int) -> bool:
     """Return whether the kernel shows a process as stopped (SIGSTOP); False if it is gone, or is hidden from this user."""
     try:
         return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    except psutil.Error:
+        return False
+
+
+def _started_by(pid: int) -> list[psutil.Process]:
+    """Return the processes that this one has started, and those that they have started: also those with a session of their
+    own, as each of PostgreSQL's has. One whose parent has ended is not among them."""
+    try:
+        return list(psutil.Process(pid).children(recursive=True))
+    except psutil.Error:  # it has ended
+        return []
+
+
+def _send(process: psutil.Process, number: signal.Signals) -> None:
+    with suppress(psutil.Error):  # it has ended
+        process.send_signal(number)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 

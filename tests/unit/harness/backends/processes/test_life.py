@@ -68,24 +68,33 @@ def test_pause_is_confirmed_by_the_kernel_and_a_paused_process_can_be_killed(
 
 HAS_CHILD = """
 import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session={own_session})
 print(child.pid, flush=True)
 child.wait()
 """
 
 
-@pytest.mark.parametrize("end", [ProcessLife.kill, lambda life: life.end(10)])
+def end_at_sigterm(life: ProcessLife) -> int:
+    return life.end(10)
+
+
+@pytest.mark.parametrize(
+    ("end", "own_session"), [(ProcessLife.kill, False), (end_at_sigterm, False), (ProcessLife.kill, True)]
+)
 def test_what_a_node_has_started_is_paused_and_ends_with_it(
-    lives: list[ProcessLife], tmp_path: Path, end: Callable[[ProcessLife], int]
+    lives: list[ProcessLife], tmp_path: Path, end: Callable[[ProcessLife], int], own_session: bool
 ) -> None:
-    """Also with a script that does not `exec` the node, or a node that forks to write a snapshot."""
-    process = launch(1, [sys.executable, "-c", HAS_CHILD], tmp_path / "log", tmp_path, dict(os.environ))
+    """Also with a script that does not `exec` the node, a node that forks to write a snapshot, or one like PostgreSQL, each of
+    whose processes has a session of its own."""
+    script = HAS_CHILD.format(own_session=own_session)
+    process = launch(1, [sys.executable, "-c", script], tmp_path / "log", tmp_path, dict(os.environ))
     lives.append(life := ProcessLife(1, 1, process, tmp_path / "log"))
     assert wait_until(lambda: life.last_words() != "", 20)
     child = psutil.Process(int(life.last_words()))
     life.pause()
-    assert wait_until(lambda: is_process_stopped(child.pid), 20)
+    assert is_process_stopped(child.pid)
     life.resume()
+    assert wait_until(lambda: not is_process_stopped(child.pid), 20)
     assert end(life) < 0
     assert wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, 20)
 
