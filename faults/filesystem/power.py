@@ -2,16 +2,16 @@
 
 import errno
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import msgspec
 
+from zab_chaos.faults import process_tree
 from zab_chaos.faults.filesystem.volume import File, Folder, Names, Volume
 from zab_chaos.node.store.disk_faults import DiskFaults, FailingOperation, Variant
 
@@ -176,9 +176,7 @@ class MountedVolume:
 
     def _carry_out(self, cut: _PendingCut) -> None:
         self._drop_pending_cut()
-        for kill in (os.killpg, os.kill):  # what the process has started ends with it
-            with suppress(ProcessLookupError):
-                kill(cut.pid, signal.SIGKILL)
+        process_tree.kill(cut.pid)
         self._cut_power(cut.variant, cut.seed)
 
     def _drop_pending_cut(self) -> None:

@@ -20,6 +20,7 @@ import msgspec
 import psutil
 
 import zab_chaos
+from zab_chaos.faults import process_tree
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results.run_folder import private, write_atomically
@@ -80,6 +81,14 @@ class Life(ABC):
     def alive(self) -> bool:
         return self.code is None
 
+    def expect_end(self) -> None:
+        """Take note that something else than the harness is about to end the process."""
+        self.ending = True
+
+    def await_end_of_all(self) -> None:
+        """Wait until nothing runs any more that the ended process has started."""
+        return
+
     def kill(self) -> int:
         """Send SIGKILL, wait and release. Return the exit status: -9, or that of an earlier end. Raises ClusterError."""
         self.signal(signal.SIGKILL)
@@ -132,7 +141,8 @@ class ProcessLife(Life):
     @property
     def code(self) -> int | None:
         if self.process.returncode is None and self._has_just_ended():
-            _signal_group(self.pid, signal.SIGKILL)  # nothing that it has started outlives it
+            process_tree.signal_group(self.pid, signal.SIGKILL)  # nothing that it has started outlives it
+            process_tree.send(self._started, signal.SIGKILL)
         return self.process.poll()
 
     def _has_just_ended(self) -> bool:
@@ -152,17 +162,23 @@ class ProcessLife(Life):
         has a session of its own is told by its parent to end."""
         if self.alive:
             self.ending = self.ending or number == signal.SIGKILL
-            self._started.update(_started_by(self.pid))
-            if not _signal_group(self.pid, number):
+            self._started |= process_tree.started_by(self.pid)
+            if not process_tree.signal_group(self.pid, number):
                 self.process.send_signal(number)
             if number != signal.SIGTERM:
-                for one in self._started:
-                    _send(one, number)
+                process_tree.send(self._started, number)
 
     def kill(self) -> int:
         status = super().kill()
-        wait_until(lambda: not _group_lives(self.pid) and not any(map(_runs, self._started)), KILL_SECONDS)
+        self.await_end_of_all()
         return status
+
+    def expect_end(self) -> None:
+        super().expect_end()
+        self._started |= process_tree.started_by(self.pid)
+
+    def await_end_of_all(self) -> None:
+        wait_until(lambda: not _group_lives(self.pid) and not any(map(process_tree.runs, self._started)), KILL_SECONDS)
 
     def wait(self, seconds: float) -> int | None:
         wait_until(lambda: not self.alive, seconds)
@@ -175,9 +191,9 @@ class ProcessLife(Life):
 
     def _all_stopped(self) -> bool:
         """Return whether the process and all that it has started are stopped. Stop what it started in the last moment."""
-        running = [one for one in _started_by(self.pid) if _runs(one) and not is_process_stopped(one.pid)]
-        for one in running:
-            _send(one, signal.SIGSTOP)
+        started = process_tree.started_by(self.pid)
+        running = [one for one in started if process_tree.runs(one) and not is_process_stopped(one.pid)]
+        process_tree.send(running, signal.SIGSTOP)
         return self.stopped and not running
 
     def resume(self) -> None:
@@ -196,36 +212,6 @@ def is_process_stopped(pid: int) -> bool:
         return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     except psutil.Error:
         return False
-
-
-def _started_by(pid: int) -> list[psutil.Process]:
-    """Return the processes that this one has started, and those that they have started: also those with a session of their
-    own, as each of PostgreSQL's has. One whose parent has ended is not among them."""
-    try:
-        return list(psutil.Process(pid).children(recursive=True))
-    except psutil.Error:  # it has ended
-        return []
-
-
-def _send(process: psutil.Process, number: signal.Signals) -> None:
-    with suppress(psutil.Error):  # it has ended
-        process.send_signal(number)
-
-
-def _runs(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return False
-
-
-def _signal_group(leader: int, number: signal.Signals) -> bool:
-    """Send a signal to a process and what it has started. Return False if it leads no group."""
-    try:
-        os.killpg(leader, number)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def _group_lives(leader: int) -> bool:

@@ -156,6 +156,7 @@ class ProcessCluster(ABC):
             raise ClusterError(f"node {node} is to be started but is up (pid {last.pid})")
         if last is not None:
             self._note_end(last)  # its end may not have been noted yet
+            last.await_end_of_all()
             last.release()
         number = 1 if last is None else last.life + 1
         log = self.log(node, number)
@@ -218,7 +219,7 @@ class ProcessCluster(ABC):
         Raises ClusterError if the command needs a mounted file system and there is none.
         """
         if command == "power-cut" and self.alive(node):
-            self._lives[node].ending = True
+            self._lives[node].expect_end()
         answer = self._command_disk(node, command, arguments)
         if answer is None and command in COMMANDS:
             raise ClusterError(f'{command} needs [scenario] disk = "fuse" when it is not in the scenario itself')

@@ -1,11 +1,11 @@
 """Power cuts of a mounted disk that wait for a sync, without mounting anything."""
 
-import os
 from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 
+from zab_chaos.faults import process_tree
 from zab_chaos.faults.filesystem import power
 from zab_chaos.faults.filesystem.power import MountedVolume
 from zab_chaos.faults.filesystem.volume import File, Names
@@ -28,8 +28,7 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
 @pytest.fixture
 def killed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     processes: list[int] = []
-    monkeypatch.setattr(os, "kill", lambda process, signal: processes.append(process))
-    monkeypatch.setattr(os, "killpg", lambda group, signal: None)
+    monkeypatch.setattr(process_tree, "kill", processes.append)
     return processes
 
 
