@@ -17,6 +17,16 @@ def started_by(pid: int) -> set[psutil.Process]:
         return set()
 
 
+def stop(pid: int) -> set[psutil.Process]:
+    """Stop a process (SIGSTOP), so that it starts no others any more, and return those that it has started."""
+    found: set[psutil.Process] = set()
+    signal_group(pid, signal.SIGSTOP)
+    while more := started_by(pid) - found:
+        send(more, signal.SIGSTOP)
+        found |= more
+    return found
+
+
 def send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
     """Send a signal to those of the processes that have not ended."""
     for one in processes:
@@ -32,19 +42,17 @@ def runs(process: psutil.Process) -> bool:
         return False
 
 
-def signal_group(leader: int, number: signal.Signals) -> bool:
-    """Send a signal to a process and what is in its group. Return False if it leads no group."""
-    try:
-        os.killpg(leader, number)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def kill(pid: int) -> None:
-    """Kill a process and all that it has started."""
-    started = started_by(pid)  # while it runs
-    if not signal_group(pid, signal.SIGKILL):
+def signal_group(leader: int, number: signal.Signals) -> None:
+    """Send a signal to a process and what is in its group; to the process alone if it leads no group."""
+    for send_to in (os.killpg, os.kill):
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            send_to(leader, number)
+            return
+
+
+def kill(pid: int) -> set[psutil.Process]:
+    """Kill a process and all that it has started, and return the latter."""
+    started = stop(pid)
+    signal_group(pid, signal.SIGKILL)
     send(started, signal.SIGKILL)
+    return started

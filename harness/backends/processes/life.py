@@ -160,13 +160,15 @@ class ProcessLife(Life):
     def signal(self, number: signal.Signals) -> None:
         """See `Life.signal`. Signals go to all that the process has started, but SIGTERM only to its group: a process that
         has a session of its own is told by its parent to end."""
-        if self.alive:
-            self.ending = self.ending or number == signal.SIGKILL
-            self._started |= process_tree.started_by(self.pid)
-            if not process_tree.signal_group(self.pid, number):
-                self.process.send_signal(number)
+        if not self.alive:
+            return
+        if number == signal.SIGKILL:
+            self.ending = True
+            self._started |= process_tree.kill(self.pid)
+        else:
+            process_tree.signal_group(self.pid, number)
             if number != signal.SIGTERM:
-                process_tree.send(self._started, number)
+                process_tree.send(process_tree.started_by(self.pid), number)
 
     def kill(self) -> int:
         status = super().kill()
@@ -190,11 +192,9 @@ class ProcessLife(Life):
             raise ClusterError(f"node {self.node} (pid {self.pid}) did not stop at SIGSTOP")
 
     def _all_stopped(self) -> bool:
-        """Return whether the process and all that it has started are stopped. Stop what it started in the last moment."""
-        started = process_tree.started_by(self.pid)
-        running = [one for one in started if process_tree.runs(one) and not is_process_stopped(one.pid)]
-        process_tree.send(running, signal.SIGSTOP)
-        return self.stopped and not running
+        """Return whether the process and all that it has started are stopped, also what it has started in the last moment."""
+        started = process_tree.stop(self.pid)
+        return self.stopped and not any(process_tree.runs(one) and not is_process_stopped(one.pid) for one in started)
 
     def resume(self) -> None:
         self.signal(signal.SIGCONT)
