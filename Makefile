@@ -42,9 +42,10 @@ browser: ## install Chromium for the tests of the HTML report; needs root and ap
 fuse: ## install fuse3 for the tests of disks whose power can be cut; needs root and apt-get
 	$(call installed,fusermount3,fuse3,fuse3)
 
-servers: ## install etcd and NATS for the tests of the examples that run them; needs root and apt-get
+servers: ## install etcd, NATS and Redis for the tests of the examples that run them; needs root and apt-get
 	$(call server,etcd,etcd,etcd-server)
 	$(call server,nats-server,NATS,nats-server)
+	$(call server,redis-server,Redis,redis-server)
 
 demo: setup ## run three nodes through a power outage, judge the run, and analyze it with the pipeline
 	$(BIN)/zab run power-outage
