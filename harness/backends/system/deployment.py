@@ -43,6 +43,7 @@ from zab_chaos.harness.machine.connections import (
     open_files_of_children,
 )
 from zab_chaos.harness.machine.die_with_parent import tied
+from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.final_state import is_conclusive
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -56,6 +57,7 @@ from zab_chaos.node.tree.requests import Get
 if TYPE_CHECKING:
     from zab_chaos.harness.backends.system.backend import PeerPort, Place, SystemBackend
 
+DELIVERED_SECONDS = 3.0  # within which followers deliver what the last reads have added
 READS_SECONDS = 2.0  # within which a node that accepts clients has found out whether its files are damaged
 
 
@@ -400,7 +402,12 @@ class SystemDeployment(ProcessDeployment):
         silent = self._silent()
         if silent:
             return f"no answer from {node_names(silent)}"
-        return self._final_checks.disagreement() or self._undelivered()
+        why = self._final_checks.disagreement()
+        if (
+            why is None
+        ):  # reads may be transactions themselves, which followers deliver a moment after the leader has answered
+            wait_until(lambda: self._undelivered() is None, DELIVERED_SECONDS)
+        return why or self._undelivered()
 
     def _undelivered(self) -> str | None:
         """Return in words which nodes have recorded different last deliveries; None if they record none, or the same."""

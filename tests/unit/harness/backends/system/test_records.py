@@ -60,7 +60,7 @@ class Recording:
 
     def judged(self, order: str = "zab") -> Verdict:
         self.records.write_traces()
-        facts = {"nodes": self.nodes, "expect": {"min_acked": 0}, "evidence": RECORDS_OF[order]}
+        facts = {"nodes": self.nodes, "expect": {"min_acked": 0, "outstanding": 3}, "evidence": RECORDS_OF[order]}
         self.folder.file("run.json").write_text(json.dumps(facts))
         now = time.monotonic_ns()
         told = [*self.milestones, {"event": "safety-ended"}, {"event": "converged"}]
@@ -337,6 +337,21 @@ def test_a_quorum_of_logs_has_what_is_delivered(tmp_path: Path, by: tuple[int, .
     accepted(recording, (1, 1), *by)
     recording.deliver((1, 1), 1, 2, 3)
     assert violated(recording.judged()) == broken
+
+
+def test_a_leader_of_raft_may_have_any_number_of_transactions_in_flight_and_indices_before_it(
+    recording: Recording,
+) -> None:
+    """The limit `outstanding` is that of our own nodes, and an index counts the entries of all terms."""
+    for index in range(1, 6):
+        recording.says(1, "broadcast", zxid=(1, index), data=f"(1, {index})")
+    for index in range(1, 6):
+        accepted(recording, (1, index), 1, 2)
+        recording.deliver((1, index), 1, 2)
+    recording.says(2, "broadcast", zxid=(2, 6), data="(2, 6)")
+    accepted(recording, (2, 6), 1, 2)
+    recording.deliver((2, 6), 1, 2)
+    assert violated(recording.judged("raft")) == set()
 
 
 def test_without_a_record_of_the_logs_quorums_are_not_judged(recording: Recording) -> None:
