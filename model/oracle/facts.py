@@ -109,6 +109,11 @@ class Life:
     acted_before_boot: bool = False  # an event of the protocol came before `boot`
     present: bool = False  # it is the last life of its node that has booted
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the life shows nothing but its start."""
+        return self.last is self.boot
+
 
 @dataclass(slots=True)
 class Node:

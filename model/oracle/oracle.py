@@ -174,6 +174,8 @@ class Oracle:
         facts.run = run
         facts.damages = [it for it in facts.damages if not (it.excusable and it.node and facts.was_killed(it.node))]
         facts.damages += [*self._missing_faults(), *self._missing_lines(), *self._missing_traces()]
+        if run.foreign:
+            facts.damages += self._silent_nodes()
         silent = [number for number in range(1, run.nodes + 1) if number not in facts.nodes and self._traced]
         facts.damages += [Damage("trace", 0, f"has no file of node {number}") for number in silent]
         strangers = sorted({number for number, _ in facts.lives if not 1 <= number <= run.nodes})
@@ -233,6 +235,20 @@ class Oracle:
             )
             for (peer, life), event in sorted(self.facts.frames_from.items())
             if (peer, life) not in self.facts.lives
+        ]
+
+    def _silent_nodes(self) -> list[Damage]:
+        """Return damage for each node of a foreign system that has recorded nothing in any life, although others have."""
+        lives = list(self.facts.lives.items())
+        speaking = {node for (node, _), life in lives if not life.is_silent}
+        return [
+            Damage(
+                ev.trace_name(node, life),
+                0,
+                f"shows nothing but the start: node {node} has recorded nothing in any life",
+            )
+            for (node, life), _ in lives
+            if speaking and node not in speaking
         ]
 
     def _conclude(self, properties: list[Property]) -> Verdict:

@@ -30,6 +30,7 @@ from zab_chaos.model.oracle.properties.recorded import (
     RecordedPrimaryIntegrity,
     RecordedQuorumDurability,
     RecordedStates,
+    RecordedTotalOrder,
 )
 from zab_chaos.model.oracle.properties.recovery import Recovery
 from zab_chaos.model.oracle.properties.sessions import Ephemerals, Sessions
@@ -81,7 +82,7 @@ CLIENTS: tuple[type[Checker], ...] = (
 # The checkers for what the nodes of a foreign system record, besides `CLIENTS`.
 RECORDED: tuple[type[Checker], ...] = (
     RecordedIntegrity,
-    TotalOrder,
+    RecordedTotalOrder,
     Agreement,
     LocalPrimaryOrder,
     GlobalPrimaryOrder,

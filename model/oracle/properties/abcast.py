@@ -120,13 +120,17 @@ class TotalOrder(DeliveryChecker):
                 {delivery.event.node},
             )
 
+    def remark(self, delivery: Delivery) -> str:
+        """Return what is to be said of a delivery that skips others."""
+        return ""
+
     def _skipped(self, delivery: Delivery, conflict: Conflict) -> None:
         history = self.facts.history
         end = history.index(conflict.zxid) or 0
         missing = zxid_range(history.zxids[conflict.index], history.zxids[end - 1])
         self.findings.add(
             f"node {delivery.event.node} delivered {show(conflict.zxid)} without {missing}, which node "
-            f"{conflict.first_delivery.node} had delivered before it",
+            f"{conflict.first_delivery.node} had delivered before it{self.remark(delivery)}",
             [conflict.first_delivery, delivery.event],
             {delivery.event.node},
         )

@@ -3,7 +3,7 @@
 from zab_chaos.model.events import Accept
 from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.properties.abcast import Integrity
+from zab_chaos.model.oracle.properties.abcast import Integrity, TotalOrder
 from zab_chaos.model.oracle.properties.primary import PrimaryIntegrity
 from zab_chaos.model.oracle.properties.quorum import QuorumDurability
 from zab_chaos.model.oracle.properties.state import StateEquality
@@ -13,12 +13,34 @@ NO_STATE = dg.show(0)  # stands for the digest of a state that a node has not re
 
 
 class RecordedIntegrity(Integrity):
-    """Integrity (DSN 2011, III-A), if the nodes record what they broadcast."""
+    """Integrity (DSN 2011, III-A), if the nodes record what they broadcast.
+
+    What nobody has broadcast may be what a life has that has recorded nothing at all. Then the property is UNKNOWN.
+    """
 
     def at_end(self) -> None:
         super().at_end()
         if not self.facts.broadcasts.epochs:
             self.not_applicable = "no node has recorded a `broadcast`"
+        elif self.findings and (silent := self._silent_lives()):
+            self.unknown.append(
+                f"{self.findings.listed[0].words}; but {', '.join(silent)} recorded nothing at all, and may have broadcast it"
+            )
+
+    def _may_be_explained(self, nodes: frozenset[int] | None) -> bool:
+        return super()._may_be_explained(nodes) or bool(self._silent_lives())
+
+    def _silent_lives(self) -> list[str]:
+        return [f"node {node} (life {life})" for (node, life), it in self.facts.lives.items() if it.is_silent]
+
+
+class RecordedTotalOrder(TotalOrder):
+    """Total order (DSN 2011, III-A), with a remark for a life that begins in the middle."""
+
+    def remark(self, delivery: Delivery) -> str:
+        if delivery.before:
+            return ""
+        return f" (node {delivery.event.node} had recorded no `restore` in this life, so it began with the empty state)"
 
 
 class RecordedPrimaryIntegrity(PrimaryIntegrity):

@@ -177,7 +177,8 @@ def test_a_restored_state_must_be_one_that_was_delivered(recording: Recording, z
 
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_node_that_ended_by_itself_need_not_deliver_everything(recording: Recording, ended: bool) -> None:
-    recording.deliver((1, 1), 1)
+    recording.deliver((1, 1), 1, 2)
+    recording.deliver((1, 2), 1)
     if ended:
         recording.milestones = [{"t": 1, "event": "ended", "node": 2, "life": 1, "code": 3, "armed": False}]
     assert violated(recording.judged()) == (set() if ended else {"reliable delivery"})
@@ -352,6 +353,41 @@ def test_a_leader_of_raft_may_have_any_number_of_transactions_in_flight_and_indi
     accepted(recording, (2, 6), 1, 2)
     recording.deliver((2, 6), 1, 2)
     assert violated(recording.judged("raft")) == set()
+
+
+def test_a_life_that_begins_in_the_middle_is_told_that_a_restore_is_missing(recording: Recording) -> None:
+    recording.write(1, (1, 1), (1, 2))
+    recording.restart(2, 2)
+    recording.deliver((1, 2), 2)
+    verdict = recording.judged()
+    (found,) = next(item.violations for item in verdict.properties if item.name == "total order")
+    assert found.words.endswith("(node 2 had recorded no `restore` in this life, so it began with the empty state)")
+
+
+def unknown(verdict: Verdict) -> set[str]:
+    return {item.name for item in verdict.properties if item.verdict is Judgement.UNKNOWN}
+
+
+def test_a_node_that_records_nothing_is_named_and_what_it_may_have_broadcast_is_no_violation(tmp_path: Path) -> None:
+    recording = Recording(tmp_path, nodes=3)
+    recording.says(2, "broadcast", zxid=(2, 2), data="(2, 2)")
+    for zxid in ((1, 1), (2, 2)):
+        recording.deliver(zxid, 2, 3)
+    verdict = recording.judged("raft")
+    assert violated(verdict) == set()
+    assert unknown(verdict) == {"integrity", "reliable delivery", "trace integrity"}
+    assert any("node 1 has recorded nothing in any life" in words for words in verdict.reasons)
+
+
+def test_what_a_life_that_records_nothing_may_have_broadcast_is_no_violation(recording: Recording) -> None:
+    recording.write(1, (1, 1))
+    recording.restart(1, 2)  # which leads epoch 2, without a word
+    recording.restart(1, 3)
+    recording.says(1, "restore", zxid=(1, 1))
+    recording.deliver((2, 1), 1, 2)
+    verdict = recording.judged()
+    assert (violated(verdict), unknown(verdict)) == (set(), {"integrity"})
+    assert any("but node 1 (life 2) recorded nothing at all" in words for words in verdict.reasons)
 
 
 def test_without_a_record_of_the_logs_quorums_are_not_judged(recording: Recording) -> None:
