@@ -26,7 +26,7 @@ from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
 from zab_chaos.harness.backends.processes.released_cluster import ReleasedCluster
 from zab_chaos.harness.backends.run_releases import RunReleases
-from zab_chaos.harness.backends.system.clients import SystemClient
+from zab_chaos.harness.backends.system.clients import Client, SystemClient
 from zab_chaos.harness.backends.system.final_checks import KINDS, TIMEOUT_SECONDS, FinalChecks
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.mistakes import BackendMistake, TimedCalls, called, describe
@@ -35,6 +35,7 @@ from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses
 from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.backends.system.workload import RAISED_SECONDS, SystemLoad
 from zab_chaos.harness.client.transport import SocketLine
+from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.connections import (
     Address,
     connection,
@@ -239,6 +240,7 @@ class SystemDeployment(ProcessDeployment):
 
     cluster: SystemCluster
     _records: Records | None = None
+    _connected = False  # a client has connected to a node
 
     def __init__(
         self, backend: "SystemBackend", scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display
@@ -349,9 +351,21 @@ class SystemDeployment(ProcessDeployment):
         return SocketLine(self._client(number, node, timeout), self._history)
 
     def _client(self, number: int, node: int, timeout: float) -> SystemClient:
-        connect = {each: partial(self._backend.client, place, timeout) for each, place in self.cluster.places.items()}
+        connect = {each: partial(self._connect, place, timeout) for each, place in self.cluster.places.items()}
         operations, versions = self._backend.operations, self._versions
         return SystemClient(connect, number, node, timeout, operations=operations, versions=versions)
+
+    def _connect(self, place: "Place", timeout: float) -> Client:
+        """Return a new client of a node. Many libraries have exceptions of their own for a node that can't be reached: once a
+        client has connected, each of them means that."""
+        try:
+            client = self._backend.client(place, timeout)
+        except Exception as error:
+            if self._connected and not isinstance(error, OSError | HarnessError):
+                raise ConnectionError(describe(error)) from error
+            raise
+        self._connected = True
+        return client
 
     def _reads(self, node: int) -> bool:
         """Return whether a read through this node is answered. It is not recorded: it can't change anything."""

@@ -33,6 +33,7 @@ from zab_chaos.harness.backends.system import (
 from zab_chaos.harness.backends.system.clients import ThenOrRaised
 from zab_chaos.harness.backends.system.deployment import SystemDeployment
 from zab_chaos.harness.backends.system.history import HistoryFile
+from zab_chaos.harness.backends.system.mistakes import BackendMistake
 from zab_chaos.harness.machine.connections import host_and_port
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -165,6 +166,24 @@ def test_nodes_may_have_one_port_for_all_and_more_ports_for_each_other(
     called = {address: run.deployment._text(host_and_port(address)) for address in (second.listen, *second.others)}
     assert called[second.listen] == f"{second.listen} (`listen` of node 2)"
     assert called[second.others[0]] == f"{second.others[0]} (`others` of node 2)"
+
+
+def test_whatever_a_client_raises_means_that_its_node_cant_be_reached_once_one_has_connected(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many libraries have exceptions of their own for that. Before one has connected it is a mistake in the backend."""
+
+    def raises(place: Place, timeout: float) -> Client:
+        raise KeyError("no route")
+
+    working = run.backend.client
+    monkeypatch.setattr(run.backend, "client", raises)
+    with pytest.raises(BackendMistake, match="`client` of the backend has raised KeyError: 'no route'"):
+        run.write(Set("/key-0", b"1"))
+    monkeypatch.setattr(run.backend, "client", working)
+    run.write(Set("/key-0", b"1"))
+    monkeypatch.setattr(run.backend, "client", raises)
+    assert "node 1 can't be reached: KeyError: 'no route' (raised in" in str(run.deployment.disagreement())
 
 
 def test_what_the_backend_sets_up_is_durable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
