@@ -8,6 +8,7 @@ really there.
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -50,6 +51,11 @@ class DurableHistory:
             self._digests.append(digests[:])
         self.last = first + len(digests) - 1
         self._newest = (first, digests)
+
+    def held_above(self, keep: int) -> list[tuple[int, int]]:
+        """Return the transactions above `keep` whose digests are known, as (first, last) of consecutive zxids."""
+        ends = ((first, first + len(digests) - 1) for first, digests in zip(self._firsts, self._digests, strict=True))
+        return [(max(first, keep + 1), last) for first, last in ends if last > keep]
 
     def truncate(self, keep: int) -> None:
         """Remove everything above `keep`."""
@@ -139,7 +145,7 @@ class DiskHistory:
       was killed before it could trace it.
     - `unreported_promises`: the boot that found a promise that no life traced: the power was cut when it was on the disk.
     - `highest_delivery`: the delivery on this disk that goes furthest, up to `highest_delivered`.
-    - `truncated_from`: where the log ended before its last truncation.
+    - `truncated_from`: where the log ended before its last truncation. `truncated`: what that has removed, as of `held_above`.
     - `successor`: the first boot on the disk that replaced this one.
     """
 
@@ -153,6 +159,7 @@ class DiskHistory:
     highest_delivery: Deliver | None = None
     highest_delivered: int = 0
     truncated_from: int = 0
+    truncated: Sequence[tuple[int, int]] = ()
     successor: Boot | None = None
     promises: dict[int, list[EpochPromise]] = field(default_factory=dict)  # by epoch
     unreported_promises: dict[int, Boot] = field(default_factory=dict)  # by epoch
@@ -182,7 +189,7 @@ class DiskHistory:
             self.highest_delivery, self.highest_delivered = None, 0
 
     def truncate(self, event: Truncate) -> None:
-        self.truncated_from = self.log.last
+        self.truncated_from, self.truncated = self.log.last, self.log.held_above(packed(event.keep))
         self.log.truncate(packed(event.keep))
         self.last_in = event
 

@@ -26,6 +26,7 @@ from zab_chaos.model.oracle.properties.progress import Progress
 from zab_chaos.model.oracle.properties.promises import Promises
 from zab_chaos.model.oracle.properties.quorum import QuorumDurability
 from zab_chaos.model.oracle.properties.recorded import (
+    RaftCommittedStays,
     RecordedIntegrity,
     RecordedPrimaryIntegrity,
     RecordedQuorumDurability,
@@ -97,6 +98,7 @@ RECORDED: tuple[type[Checker], ...] = (
 )
 # A leader of Raft broadcasts before it has delivered what it found in its log.
 OF_ZAB_ALONE = frozenset({RecordedPrimaryIntegrity})
+IN_RAFT: dict[type[Checker], type[Checker]] = {CommittedStays: RaftCommittedStays}
 # The checkers for ZooKeeper's servers. These do not show which links are open, so progress is judged by the clients' history.
 # Logs do not show who broadcast a transaction. Epochs are read from the disks. Only ZooKeeper has sessions.
 INSTEAD: dict[type[Checker], type[Checker]] = {Progress: ServiceProgress, OneLeader: OneEstablished, Epochs: EpochFiles}
@@ -112,7 +114,7 @@ BY_EVIDENCE: dict[str, tuple[type[Checker], ...]] = {
     LOGS: SERVERS,
     HISTORY: CLIENTS,
     ZAB_RECORDS: (*RECORDED, *CLIENTS),
-    RAFT_RECORDS: (*(checker for checker in RECORDED if checker not in OF_ZAB_ALONE), *CLIENTS),
+    RAFT_RECORDS: (*(IN_RAFT.get(checker, checker) for checker in RECORDED if checker not in OF_ZAB_ALONE), *CLIENTS),
 }
 NO_TRACES = "it is judged from the nodes' own traces, and this system leaves none"
 NOT_RECORDED = "what the nodes of this system record of themselves does not show it"

@@ -84,8 +84,12 @@ class CommittedStays(Checker):
 
     def on_truncate(self, event: Truncate) -> None:
         self.checked += 1
+        self._check_removed(event, packed(event.keep) + 1, packed(event.last))
+
+    def _check_removed(self, event: Truncate, lowest: int, highest: int) -> None:
+        """Report a truncation that removed these zxids if any of them was delivered."""
         history = self.facts.history
-        first, end = history.count_below(packed(event.keep) + 1), history.count_below(packed(event.last) + 1)
+        first, end = history.count_below(lowest), history.count_below(highest + 1)
         if first < end:
             author = history.first_delivery(first)
             self.findings.add(

@@ -1,9 +1,10 @@
 """The checkers for foreign systems whose nodes record what they broadcast and deliver. They may record only a part of that."""
 
-from zab_chaos.model.events import Accept
+from zab_chaos.model.events import Accept, Established, Truncate
 from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.abcast import Integrity, TotalOrder
+from zab_chaos.model.oracle.properties.durability import CommittedStays
 from zab_chaos.model.oracle.properties.primary import PrimaryIntegrity
 from zab_chaos.model.oracle.properties.quorum import QuorumDurability
 from zab_chaos.model.oracle.properties.state import StateEquality
@@ -50,6 +51,27 @@ class RecordedPrimaryIntegrity(PrimaryIntegrity):
         super().at_end()
         if not self.facts.established:
             self.not_applicable = "no node has recorded that it was `established`"
+
+
+class RaftCommittedStays(CommittedStays):
+    """Leader completeness and durability, as in Raft: a new leader's log has all that was committed before.
+
+    A leader may lack what had no majority when it was elected, and a later leader that has it may still commit it (Ongaro and
+    Ousterhout 2014, figure 8). So only what was delivered before a leader was established must be in its log, and only if no
+    later one had been established by then. A truncation must not remove what the log held and somebody had delivered.
+    """
+
+    def on_truncate(self, event: Truncate) -> None:
+        self.checked += 1
+        for first, last in self.facts.nodes[event.node].disk.truncated:
+            self._check_removed(event, first, last)
+
+    def on_established(self, event: Established) -> None:
+        if event.epoch == self.facts.highest_established:
+            super().on_established(event)
+
+    def on_new_delivery(self, delivery: Delivery) -> None:
+        self.checked += 1
 
 
 class RecordedQuorumDurability(QuorumDurability):

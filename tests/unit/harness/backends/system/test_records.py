@@ -390,6 +390,47 @@ def test_what_a_life_that_records_nothing_may_have_broadcast_is_no_violation(rec
     assert any("but node 1 (life 2) recorded nothing at all" in words for words in verdict.reasons)
 
 
+def figure_8(recording: Recording, *, delivered_by: int = 0, truncates: Zxid = (1, 1)) -> Verdict:
+    """Raft, figure 8: node 1 has (1, 2) alone when node 2 leads term 2 without it; then node 1 leads term 3, and commits it.
+
+    `delivered_by`: the node that has delivered (1, 2) when node 2 is established. `truncates`: what node 2 keeps in the end.
+    """
+    recording.establish(1, 1)
+    for zxid, nodes in (((1, 1), (1, 2, 3)), ((1, 2), (1,))):
+        recording.says(1, "broadcast", zxid=zxid, data=str(zxid))
+        accepted(recording, zxid, *nodes)
+    recording.deliver((1, 1), 1, 2, 3)
+    if delivered_by:
+        recording.deliver((1, 2), delivered_by)
+    recording.establish(2, 2, last=(1, 1))
+    recording.says(2, "broadcast", zxid=(2, 2), data="lost")
+    recording.says(2, "accept", zxid=(2, 2), data="lost")
+    recording.establish(1, 3, last=(1, 2))
+    recording.says(1, "broadcast", zxid=(3, 3), data="(3, 3)")
+    accepted(recording, (1, 2), 3)
+    accepted(recording, (3, 3), 1, 3)
+    for zxid in ((1, 2), (3, 3)):
+        recording.deliver(zxid, *(node for node in (1, 3) if (node, zxid) != (delivered_by, (1, 2))))
+    recording.says(2, "log", last=truncates)
+    for zxid in ((1, 2), (3, 3)):
+        accepted(recording, zxid, 2)
+        recording.deliver(zxid, 2)
+    return recording.judged("raft")
+
+
+def test_a_later_leader_of_raft_may_commit_what_one_in_between_did_not_have(tmp_path: Path) -> None:
+    assert violated(figure_8(Recording(tmp_path, nodes=3))) == set()
+
+
+def test_a_leader_of_raft_without_what_was_delivered_before_is_found(tmp_path: Path) -> None:
+    verdict = figure_8(Recording(tmp_path, nodes=3), delivered_by=1)
+    assert violated(verdict) == {"committed stays", "quorum durability"}
+
+
+def test_a_truncation_of_what_a_node_of_raft_held_and_had_delivered_is_found(tmp_path: Path) -> None:
+    assert violated(figure_8(Recording(tmp_path, nodes=3), truncates=(0, 0))) >= {"committed stays"}
+
+
 def test_without_a_record_of_the_logs_quorums_are_not_judged(recording: Recording) -> None:
     recording.write(1, (1, 1))
     assert why(recording.judged(), "quorum durability") == "no node has recorded an `accept`"
