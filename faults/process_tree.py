@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
@@ -11,10 +12,22 @@ import psutil
 def started_by(pid: int) -> set[psutil.Process]:
     """Return the processes that this one has started, and those that they have started. One whose parent has ended is not
     among them."""
+    if _has_no_children(pid):
+        return set()
     try:
         return set(psutil.Process(pid).children(recursive=True))
     except psutil.Error:  # it has ended
         return set()
+
+
+def _has_no_children(pid: int) -> bool:
+    """Return whether the kernel lists no child of any thread of the process. Much faster than to look at all processes, so that
+    several nodes are killed at nearly one instant. False if the kernel has no such lists."""
+    try:
+        lists = list(Path(f"/proc/{pid}/task").glob("*/children"))
+        return bool(lists) and not any(one.read_bytes() for one in lists)
+    except OSError:  # a thread has ended meanwhile
+        return False
 
 
 def stop(pid: int) -> set[psutil.Process]:

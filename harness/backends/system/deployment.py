@@ -419,7 +419,7 @@ class SystemDeployment(ProcessDeployment):
         why = self._final_checks.disagreement()
         if (
             why is None
-        ):  # reads may be transactions themselves, which followers deliver a moment after the leader has answered
+        ):  # the last reads may be transactions, too, which followers deliver after the leader has answered
             wait_until(lambda: self._undelivered() is None, DELIVERED_SECONDS)
         return why or self._undelivered()
 

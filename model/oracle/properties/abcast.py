@@ -47,13 +47,19 @@ class Integrity(DeliveryChecker):
                     f"primary, had broadcast it {_content(broadcast, primary.digests[event.first + offset - 1])}"
                     + self._whose(digest),
                     [broadcast, event],
+                    self._whose_traces(event),
                 )
                 return
         self.findings.add(
             f"node {event.node} delivered {show(zxid)} {_content(event, digest)}, which nobody had broadcast"
             + self._whose(digest),
             [event],
+            self._whose_traces(event),
         )
+
+    def _whose_traces(self, _event: Batch) -> set[int] | None:
+        """Return the nodes whose traces must be complete for a delivery to prove that nobody had broadcast it; None: all."""
+        return None
 
     def _whose(self, digest: int) -> str:
         """Name the transaction that was broadcast with this digest, as the end of a sentence; empty if there is none."""

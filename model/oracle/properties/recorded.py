@@ -1,6 +1,6 @@
 """The checkers for foreign systems whose nodes record what they broadcast and deliver. They may record only a part of that."""
 
-from zab_chaos.model.events import Accept, Established, Truncate
+from zab_chaos.model.events import Accept, Batch, Established, Truncate
 from zab_chaos.model.oracle.delivered_history import Delivery
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.abcast import Integrity, TotalOrder
@@ -16,20 +16,26 @@ NO_STATE = dg.show(0)  # stands for the digest of a state that a node has not re
 class RecordedIntegrity(Integrity):
     """Integrity (DSN 2011, III-A), if the nodes record what they broadcast.
 
-    What nobody has broadcast may be what a life has that has recorded nothing at all. Then the property is UNKNOWN.
+    What nobody has broadcast in an epoch without any record of a primary may be what a life has that has recorded nothing at
+    all. Then the property is UNKNOWN.
     """
 
     def at_end(self) -> None:
         super().at_end()
         if not self.facts.broadcasts.epochs:
             self.not_applicable = "no node has recorded a `broadcast`"
-        elif self.findings and (silent := self._silent_lives()):
+        elif None in self.findings.shown_by and (silent := self._silent_lives()):
             self.unknown.append(
                 f"{self.findings.listed[0].words}; but {', '.join(silent)} recorded nothing at all, and may have broadcast it"
             )
 
+    def _whose_traces(self, event: Batch) -> set[int] | None:
+        """Return the nodes that have recorded broadcasts of the epoch, and the event's own: nobody else was its primary."""
+        primaries = {primary.node for primary in self.facts.broadcasts.epochs.get(event.epoch, ())}
+        return primaries | {event.node} if primaries else None
+
     def _may_be_explained(self, nodes: frozenset[int] | None) -> bool:
-        return super()._may_be_explained(nodes) or bool(self._silent_lives())
+        return super()._may_be_explained(nodes) or (nodes is None and bool(self._silent_lives()))
 
     def _silent_lives(self) -> list[str]:
         return [f"node {node} (life {life})" for (node, life), it in self.facts.lives.items() if it.is_silent]

@@ -390,6 +390,16 @@ def test_what_a_life_that_records_nothing_may_have_broadcast_is_no_violation(rec
     assert any("but node 1 (life 2) recorded nothing at all" in words for words in verdict.reasons)
 
 
+def test_a_life_that_records_nothing_explains_no_delivery_in_an_epoch_of_another_primary(recording: Recording) -> None:
+    recording.write(1, (1, 1))
+    recording.restart(1, 2)  # without a word
+    recording.establish(2, 2, last=(1, 1))
+    recording.says(2, "broadcast", zxid=(2, 1), data="(2, 1)")
+    recording.deliver((2, 1), 2)
+    recording.deliver((2, 2), 2)
+    assert "integrity" in violated(recording.judged())
+
+
 def figure_8(recording: Recording, *, delivered_by: int = 0, truncates: Zxid = (1, 1)) -> Verdict:
     """Raft, figure 8: node 1 has (1, 2) alone when node 2 leads term 2 without it; then node 1 leads term 3, and commits it.
 
