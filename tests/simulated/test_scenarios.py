@@ -10,6 +10,7 @@ from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.nemesis import draw_params
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import Expect, FaultStep, Scenario, load
+from zab_chaos.harness.backends.simulator.backend import SimBackend
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.model.verdict import Judgement
@@ -62,7 +63,7 @@ def test_without_the_bug_its_scenario_passes(name: str) -> None:
     assert done.verdict.exit == 0, done.verdict.reasons
 
 
-DRAWN = sorted(name for name, kind in KINDS.items() if kind.draw is not None)
+DRAWN = sorted(name for name, kind in KINDS.items() if kind.draw is not None and kind.needs <= SimBackend.abilities)
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -143,7 +144,7 @@ def test_nodes_that_accept_bad_frames_are_caught(
 def test_a_damaged_snapshot_is_refused(shipped: Callable[[str], Scenario]) -> None:
     steps = (
         FaultStep(at=2.0, do="corrupt", target="node-2", params={"file": "snapshot", "zeros": False}),
-        FaultStep(at=2.5, do="restart", target="node-2", params={"crash-at": None, "refuses": "must"}),
+        FaultStep(at=2.5, do="restart", target="node-2", params=KINDS["restart"].defaults | {"refuses": "must"}),
         FaultStep(at=3.0, do="wipe", target="node-2", lasts=0.5, params={}),
     )
     scenario = replace(shipped("steady-state"), faults=steps, duration=5.0, limits=Limits(snapshot_bytes=1024))
