@@ -83,6 +83,7 @@ def test_a_node_that_pauses_before_it_takes_the_command_of_a_healing_is_asked_ag
 ) -> None:
     """As at the point of another fault: it is healed when that fault has resumed it."""
     p = play(FaultStep(at=0.0, do=do, target="node-1", lasts=1.0, params=params))
+    p.scheduler.patience = 0.1  # for the node to end, which it does not
     p.scheduler.due(100.0)
     control = p.cluster.control
 
