@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
@@ -37,3 +38,17 @@ def test_a_process_that_has_ended_has_started_nothing_and_is_killed_in_silence()
     process.wait()
     assert process_tree.started_by(process.pid) == set()
     process_tree.kill(process.pid)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_kernel_need_not_list_the_children_of_a_process(
+    listed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not listed:
+        monkeypatch.setattr(process_tree, "Path", lambda _: tmp_path)
+    with subprocess.Popen([sys.executable, "-c", STARTS_ANOTHER], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert {one.pid for one in process_tree.started_by(parent.pid)} == {child}
+        assert process_tree.started_by(child) == set()
+        process_tree.kill(parent.pid)

@@ -612,6 +612,14 @@ def test_a_drawn_fault_waits_until_the_ensemble_can_take_it(play: Callable[..., 
     assert [run.step.do for run in p.scheduler.records] == ["crash", "wipe"]
 
 
+def test_the_budget_of_drawn_faults_is_that_of_the_voters(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash", "node-1", 4), step(1, "pause", "node-2", 1), nodes=5, keep_quorum=True)
+    p.cluster.voters = (1, 2, 3)
+    p.scheduler.due(100.0)
+    p.scheduler.due(101.0)
+    assert not p.cluster.paused(2)
+
+
 @pytest.mark.parametrize("nodes", [3, 4])
 def test_a_second_fault_waits_for_the_first(play: Callable[..., Play], nodes: int) -> None:
     p = play(step(0, "crash", "node-1", 4), step(1, "pause", "node-2", 1), nodes=nodes, keep_quorum=True)

@@ -17,6 +17,7 @@ from zab_chaos.faults.wait_step import OF_ONE_NODE, STATES, WITHIN, Wait
 
 HERE: dict[str, Any] = {"node": 1, "life": 1, "established": True, "delivered": (1, 2), "last_zxid": (1, 2)}
 LEADS, FOLLOWS = Status(**HERE, role="LEADING"), Status(**HERE, role="FOLLOWING")
+OBSERVES = dataclasses.replace(FOLLOWS, role="OBSERVING")
 LOOKS = dataclasses.replace(LEADS, role="LOOKING", established=False)
 AHEAD = dataclasses.replace(LEADS, last_zxid=(1, 3))
 BEHIND = dataclasses.replace(FOLLOWS, last_zxid=(1, 1), delivered=(1, 1))
@@ -25,9 +26,9 @@ BEHIND = dataclasses.replace(FOLLOWS, last_zxid=(1, 1), delivered=(1, 1))
 @pytest.mark.parametrize(
     ("state", "has", "has_not"),
     [
-        ("leads", [LEADS], [FOLLOWS, LOOKS, None]),
-        ("follows", [FOLLOWS], [LEADS, LOOKS, None]),
-        ("serves", [LEADS, FOLLOWS], [LOOKS, None]),
+        ("leads", [LEADS], [FOLLOWS, OBSERVES, LOOKS, None]),
+        ("follows", [FOLLOWS, OBSERVES], [LEADS, LOOKS, None]),
+        ("serves", [LEADS, FOLLOWS, OBSERVES], [LOOKS, None]),
         ("looks", [LOOKS], [LEADS, FOLLOWS, None]),
         ("out", [LOOKS, None], [LEADS, FOLLOWS]),
         ("ahead", [AHEAD], [LEADS, None]),

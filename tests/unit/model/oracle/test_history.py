@@ -348,21 +348,27 @@ def test_a_majority_that_faults_have_left_serves_if_that_is_promised(
 
 
 @pytest.mark.parametrize(
-    ("fault", "violated"),
+    ("fault", "node", "violated"),
     [
-        ({"do": "crash", "nodes": [2, 3]}, []),  # 1 of 3 voters is left, and with it both observers
-        ({"do": "crash", "nodes": [3, 4, 5]}, ["progress"]),
-        ({"do": "partition", "nodes": [1], "pairs": [[1, 2], [1, 3], [2, 4], [3, 4], [2, 5], [3, 5]]}, ["progress"]),
+        ({"do": "crash", "nodes": [2, 3]}, 1, []),  # 1 of 3 voters is left, and with it both observers
+        ({"do": "crash", "nodes": [3, 4, 5]}, 1, ["progress"]),
+        ({"do": "partition", "nodes": [1], "pairs": [[1, 2], [1, 3], [2, 4], [3, 4], [2, 5], [3, 5]]}, 2, ["progress"]),
+        ({"do": "crash", "nodes": [3]}, 5, ["progress"]),  # an observer is left with a majority
     ],
 )
 def test_observers_are_not_needed_for_a_majority_and_do_not_help(
-    tmp_path: Path, fault: Line, violated: list[str]
+    tmp_path: Path, fault: Line, node: int, violated: list[str]
 ) -> None:
     served = [operation(1, "set", 0, 1, 7), operation(2, "set", 12, 13, 8)]
-    waits = [gives_up(second, "set", path=f"/{second}", node=second % 3 + 1) for second in range(2, 11)]
+    waits = [gives_up(second, "set", path=f"/{second}", node=node) for second in range(2, 11)]
     faults = [("inject", 1.5, fault), ("heal", 11.5, {})]
     verdict = run_of(tmp_path, *served, *waits, faults=faults, observers=2, serves_with_majority=True)
     assert verdict.violated == violated
+
+
+def test_without_a_fault_the_observers_are_among_those_that_are_left(tmp_path: Path) -> None:
+    verdict = run_of(tmp_path, *WELL, *(gives_up(second, "set", path="/b") for second in range(2, 9)), observers=2)
+    assert verdict.violated == ["progress"]
 
 
 def test_the_time_for_a_majority_starts_anew_with_each_fault(tmp_path: Path) -> None:

@@ -189,6 +189,33 @@ def test_a_later_leader_of_the_same_epoch_is_not_the_first_leader_of_a_node() ->
     assert verdict.property("values and versions").verdict is Judgement.PASS
 
 
+def test_the_disks_of_observers_do_not_count() -> None:
+    story = ensemble(5)
+    story.wipe(4, 5)
+    for node in (4, 5):
+        story.boot(node, "amnesiac")
+        story.join(node)
+    story.write()
+    story.settle()
+    story.run["observers"] = 2
+    assert finish(feed(story, faults_first=False), story).verdict is Outcome.PASS
+
+
+@pytest.mark.parametrize(("lost", "beyond"), [((3, 4, 5), False), ((2, 3), True)])
+def test_a_quorum_of_disks_is_one_of_voters(lost: tuple[int, ...], beyond: bool) -> None:
+    story = ensemble(5)
+    story.wipe(*lost)
+    for node in lost:
+        story.boot(node, "amnesiac")
+    story.settle(converged=False)
+    story.run["observers"] = 2
+    oracle = feed(story, faults_first=False)
+    finish(oracle, story)
+    assert oracle.facts.beyond_fault_model() is beyond
+    if beyond:
+        assert 0 < oracle.facts.quorum_of_disks_lost_at() < story.t
+
+
 def test_only_what_is_not_judged_has_a_reason_for_that() -> None:
     story = beyond_quorum_of_disks_lost()
     verdict = finish(feed(story, faults_first=False), story)

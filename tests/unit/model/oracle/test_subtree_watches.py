@@ -9,6 +9,7 @@ from tests.unit.model.oracle.test_sessions import Line, judged_by_history, the_v
 from zab_chaos.model.verdict import Judgement
 
 CLIENT, SESSION = 7, 101
+ROOT = "/sessions"
 A, B, C, AROUND = "/sessions/a", "/sessions/b", "/sessions/lock/c", "/sessions-of-others"
 
 
@@ -83,6 +84,22 @@ def test_each_change_is_told_once_in_order_and_before_an_answer_shows_it(lines: 
 )  # fmt: skip
 def test_each_way_to_tell_it_wrong(lines: list[Line], words: str) -> None:
     assert words in the_violation(judged_by_history("watches", lines, history=HISTORY)).words
+
+
+def test_the_path_itself_is_watched_too() -> None:
+    history: list[Txn] = [(SESSION, [step("set", ROOT)]), (SESSION, [step("set", f"{ROOT}s")])]
+    assert (
+        judged_by_history("watches", [watching(0), told("changed", ROOT), heard(2)], history=history).violations == []
+    )
+    assert judged_by_history("watches", [watching(0), heard(2)], history=history).verdict is Judgement.VIOLATION
+
+
+def test_a_watch_that_is_set_anew_ends_the_one_before() -> None:
+    """Also if the client was not told that its connection was lost: what it had been told until then is judged."""
+    lines = [watching(2), told("deleted", A), watching(3), *MADE]
+    assert judged_by_history("watches", lines, history=HISTORY).verdict is Judgement.VIOLATION
+    found = judged_by_history("watches", [watching(2), SET, watching(3), *MADE, heard(4)], history=HISTORY)
+    assert (found.violations, found.checked) == ([], 4)
 
 
 def test_what_is_beyond_the_known_history_is_not_judged() -> None:

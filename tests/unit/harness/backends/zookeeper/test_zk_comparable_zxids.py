@@ -59,3 +59,18 @@ def test_an_ensemble_is_complete_when_all_servers_serve_under_one_leader(
     deployment = ZooKeeperDeployment(RunFolder(tmp_path), Scenario(name="x", about="-", nodes=3), "3.9.5")
     deployment.cluster = SimpleNamespace(nodes=[1, 2, 3], voters=[1, 2, 3])  # type: ignore[assignment]
     assert deployment.complete() is complete
+
+
+def test_a_leader_and_the_voters_that_follow_it_make_an_ensemble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roles = {1: "FOLLOWING", 2: "LEADING", 3: "OBSERVING", 4: "OBSERVING"}
+    answers = {
+        node: Status(node=node, life=1, role=role, epoch=2, leader=2, established=True) for node, role in roles.items()
+    }
+    monkeypatch.setattr(ensemble_state, "statuses", lambda _: answers)
+    deployment = ZooKeeperDeployment(RunFolder(tmp_path), Scenario(name="x", nodes=4, observers=2), "3.9.5")
+    deployment.cluster = SimpleNamespace(nodes=[1, 2, 3, 4], voters=[1, 2])  # type: ignore[assignment]
+    assert deployment.complete()
+    del answers[4]
+    assert not deployment.complete()

@@ -45,6 +45,23 @@ def test_a_life_has_left_what_the_next_one_has_not_written_yet(cluster: ZooKeepe
     assert first.ended <= second.began
 
 
+@pytest.mark.parametrize(
+    ("mode", "role", "leader"),
+    [("leader", "LEADING", 1), ("follower", "FOLLOWING", 3), ("observer", "OBSERVING", 3), (None, "LOOKING", None)],
+)
+def test_the_mode_of_a_server_is_its_role_and_whoever_serves_has_a_leader(
+    mode: str | None, role: str, leader: int | None, cluster: ZooKeeperCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = (
+        f"Zxid: 0x100000002\nMode: {mode}\n" if mode else "This ZooKeeper instance is not currently serving requests\n"
+    )
+    monkeypatch.setattr(ensemble.four_letter_words, "ask", lambda *_: answer)
+    monkeypatch.setattr(cluster, "_find_leader", lambda _: 3)
+    status = cluster.role_status(1)
+    assert status is not None
+    assert (status.role, status.leader, status.established) == (role, leader, mode is not None)
+
+
 def test_a_follower_has_a_connection_to_its_leaders_quorum_port(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

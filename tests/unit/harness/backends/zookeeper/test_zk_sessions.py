@@ -210,6 +210,22 @@ def test_the_permanent_znodes_are_created_at_any_server_that_serves_or_left_out(
     assert len(created) == (session_load.PERMANENT_ZNODES + 1 if serving else 0)
 
 
+def test_the_client_that_watches_all_begins_and_acts_with_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = session_load.SessionLoad({2: "127.0.0.1:2181"}, tmp_path / "sessions.jsonl", 1, 1)
+    done: list[str] = []
+    client: Any = SimpleNamespace(begin=lambda: done.append("begins"), close=lambda: done.append("closes"))
+    watcher: Any = SimpleNamespace(**vars(client), act=lambda: (done.append("acts"), load._stop.set()))
+    load._clients, load._watcher = [client], watcher
+    monkeypatch.setattr(load, "_create_permanent_znodes", lambda: None)
+    monkeypatch.setattr(load, "_act", lambda _: None)
+    monkeypatch.setattr(load, "_record_final_reads", lambda: None)
+    load._run()
+    load.stop()
+    assert done == ["begins", "begins", "acts", "closes", "closes"]
+
+
 @pytest.mark.parametrize("ready", [True, False])
 def test_a_session_is_closed_while_a_create_of_it_is_under_way(ready: bool, tmp_path: Path) -> None:
     load = session_load.SessionLoad({2: "127.0.0.1:2181"}, tmp_path / "sessions.jsonl", 1, 1)
