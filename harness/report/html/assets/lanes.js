@@ -186,7 +186,7 @@ function stretchWords(node, t) {
   const stretch = run.lanes.find(during);
   if (!stretch) return null;
   const what = stretch.state === "down" ? "down" : stretch.phase ? `${stretch.role} ${stretch.phase}, epoch ${stretch.epoch}` : "up";
-  const leader = stretch.leader !== null && stretch.role === "FOLLOWING" ? `follows node ${stretch.leader}` : "";
+  const leader = stretch.leader !== null && stretch.role !== "LEADING" ? `follows node ${stretch.leader}` : "";
   const states = [run.pauses.some(during) && "paused", run.amnesia.some(during) && "amnesiac"].filter(Boolean).join(", ");
   const times = `${seconds(stretch.begin)} to ${seconds(stretch.end)}, ${duration(stretch.end - stretch.begin)}`;
   const release = stretch.release && `release ${stretch.release}`;
