@@ -216,10 +216,10 @@ def test_the_client_that_watches_all_begins_and_acts_with_the_others(
     load = session_load.SessionLoad({2: "127.0.0.1:2181"}, tmp_path / "sessions.jsonl", 1, 1)
     done: list[str] = []
     client: Any = SimpleNamespace(begin=lambda: done.append("begins"), close=lambda: done.append("closes"))
-    watcher: Any = SimpleNamespace(**vars(client), act=lambda: (done.append("acts"), load._stop.set()))
+    watcher: Any = SimpleNamespace(**vars(client), act=lambda: done.append("acts"))
     load._clients, load._watcher = [client], watcher
     monkeypatch.setattr(load, "_create_permanent_znodes", lambda: None)
-    monkeypatch.setattr(load, "_act", lambda _: None)
+    monkeypatch.setattr(load, "_act", lambda _: load._stop.set())
     monkeypatch.setattr(load, "_record_final_reads", lambda: None)
     load._run()
     load.stop()
