@@ -48,7 +48,10 @@ def test_a_kernel_need_not_list_the_children_of_a_process(
         monkeypatch.setattr(process_tree, "Path", lambda _: tmp_path)
     with subprocess.Popen([sys.executable, "-c", STARTS_ANOTHER], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
-        child = int(parent.stdout.readline())
-        assert {one.pid for one in process_tree.started_by(parent.pid)} == {child}
-        assert process_tree.started_by(child) == set()
-        process_tree.kill(parent.pid)
+        child = psutil.Process(int(parent.stdout.readline()))
+        try:
+            assert process_tree.started_by(parent.pid) == {child}
+            assert process_tree.started_by(child.pid) == set()
+        finally:
+            child.kill()
+            parent.kill()
