@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+FOLLOWS = ("FOLLOWING", "OBSERVING")  # the roles of nodes that have a leader
+
 
 @dataclass(frozen=True, slots=True)
 class Status:

@@ -156,8 +156,7 @@ class CrashAtStart(CrashAt):
         super().__init__(context, nodes, {**params, "point": params["crash-at"]})
 
     def inject(self) -> None:
-        if self.params.get("release") is not None:
-            install(self.cluster, self.nodes, self.params["release"])
+        install(self.cluster, self.nodes, self.params.get("release"))
         start_down_nodes(self.context, self.nodes, crash_at=self.point)
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
 

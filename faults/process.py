@@ -162,18 +162,25 @@ class Upgrade(Stop):
         return Confirmation(up.confirmed, with_releases(up.evidence, self.releases))
 
     def describe(self) -> str:
-        release = ", ".join({*self.releases.values()})
-        return super().describe() + (f", to be started with release {release}" if release else "")
+        return super().describe() + _in_words(", to be started with release", self.releases)
 
 
-def install(cluster: Cluster, nodes: Iterable[int], release: str) -> dict[int, str]:
+def install(cluster: Cluster, nodes: Iterable[int], release: str | None) -> dict[int, str]:
     """Have those of the nodes that are down be of a release from their next start on. Return its name by node.
 
-    Raises FaultError, ClusterError.
+    None keeps the release of each. Raises FaultError, ClusterError.
     """
+    if release is None:
+        return {}
     if not isinstance(cluster, Upgradable):
         raise FaultError("the nodes of this ensemble can't be started with another release")
     return {node: cluster.install(node, release) for node in nodes if not cluster.alive(node)}
+
+
+def _in_words(words: str, releases: Mapping[int, str]) -> str:
+    """Return the words with the name of the release; nothing if the nodes keep theirs."""
+    release = ", ".join({*releases.values()})
+    return f"{words} {release}" if release else ""
 
 
 def with_releases(evidence: Mapping[str, Any], releases: Mapping[int, str]) -> dict[str, Any]:
@@ -193,8 +200,7 @@ class Restart(Momentary):
 
     def inject(self) -> None:
         self.exits = {str(node): self.cluster.wait_exit(node, 0.0) for node in self.nodes}
-        if self.params["release"] is not None:
-            self.releases = install(self.cluster, self.nodes, self.params["release"])
+        self.releases = install(self.cluster, self.nodes, self.params["release"])
         start_down_nodes(self.context, self.nodes)
 
     def injected(self) -> Confirmation:
@@ -206,8 +212,7 @@ class Restart(Momentary):
         return Confirmation(up.confirmed and began, with_releases(up.evidence, self.releases))
 
     def describe(self) -> str:
-        release = ", ".join({*self.releases.values()})
-        return f"{node_names(self.nodes)} started again" + (f" with release {release}" if release else "")
+        return f"{node_names(self.nodes)} started again" + _in_words(" with release", self.releases)
 
 
 class Pause(Fault):

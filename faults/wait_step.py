@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.cluster import Cluster, Status
+from zab_chaos.faults.cluster import FOLLOWS, Cluster, Status
 from zab_chaos.faults.kind import Confirmation, Fault, FaultContext, Key, Kind, TargetState
 from zab_chaos.faults.process import node_names
 from zab_chaos.faults.rules import choice, number
@@ -35,7 +35,7 @@ STATES: dict[str, tuple[str, Callable[[Answers], bool]]] = {
     "leads": ("is an established leader", _each(lambda it: it.established and it.role == "LEADING")),
     "follows": (
         "follows an established leader",
-        _each(lambda it: it.established and it.role in ("FOLLOWING", "OBSERVING")),
+        _each(lambda it: it.established and it.role in FOLLOWS),
     ),
     "serves": ("leads or follows in this way", _each(lambda it: it.established)),
     "looks": (

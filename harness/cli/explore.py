@@ -194,15 +194,7 @@ def explore_command(
     known_defect = DEFECTS.get(scenario.defect or "")
     one_by_one = on != SIM and processes == 1
     terminal = console if one_by_one and console.is_terminal and not quiet else None
-    runs = SeedRuns(
-        name=name,
-        results=results,
-        nodes=nodes,
-        on=on,
-        release=first,
-        to=to,
-        terminal=terminal,
-    )
+    runs = SeedRuns(name=name, results=results, nodes=nodes, on=on, release=first, to=to, terminal=terminal)
     task = Task(
         scenario=scenario,
         defect=known_defect.path if known_defect is not None else None,

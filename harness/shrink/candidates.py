@@ -38,15 +38,8 @@ DRAWN_ONLY: Mapping[str, Any] = {
     name: getattr(Workload(), name) for name in ("rate", "mix", "burst", "moves", "visits")
 }
 SLOWEST: Mapping[str, Any] = {**DRAWN_ONLY, "rate": RATES[0], "mix": {"set": 1.0}}
-LIKE_CRASH = (
-    "power-cut",
-    "wipe",
-    "disk-full",
-    "disk-error",
-    "stop",
-    "upgrade",
-    "crash-at",
-)  # a plain crash may replace them
+# A plain crash may replace these.
+LIKE_CRASH = ("power-cut", "wipe", "disk-full", "disk-error", "stop", "upgrade", "crash-at")
 
 
 def shrink(search: Search, scenario: Scenario, on_step: Callable[[Scenario], None]) -> Scenario:

@@ -417,9 +417,8 @@ class SystemDeployment(ProcessDeployment):
         if silent:
             return f"no answer from {node_names(silent)}"
         why = self._final_checks.disagreement()
-        if (
-            why is None
-        ):  # the last reads may be transactions, too, which followers deliver after the leader has answered
+        # The last reads may be transactions, too, which followers deliver after the leader has answered.
+        if why is None:
             wait_until(lambda: self._undelivered() is None, DELIVERED_SECONDS)
         return why or self._undelivered()
 

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Collection, Mapping
 
 from zab_chaos.faults.abilities import NOT_OURS, Ability
-from zab_chaos.faults.registry import required_abilities
 from zab_chaos.faults.scenario import BAD_PATH, OPERATIONS, Scenario
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.processes import disks
@@ -109,7 +108,7 @@ def require_release(scenario: Scenario, version: str) -> None:
             OBSERVERS_LOG,
             "[scenario] observers: those of ZooKeeper {} write no log, which the verdict needs",
         ),
-        (_changes_members(scenario), membership.SINCE, "remove-member: ZooKeeper {} can't change its members"),
+        (membership.is_asked_for(scenario), membership.SINCE, "remove-member: ZooKeeper {} can't change its members"),
     )
     found = [
         f"{why.format(version)}. Allowed: {'.'.join(map(str, since))} and later releases"
@@ -118,7 +117,3 @@ def require_release(scenario: Scenario, version: str) -> None:
     ]
     if found:
         raise BadInput("\n".join(found))
-
-
-def _changes_members(scenario: Scenario) -> bool:
-    return Ability.MEMBERS in required_abilities(scenario)

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import zmq
 
-from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Status
-from zab_chaos.faults.registry import required_abilities
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.faults.two_way_network import TwoWayNetwork
 from zab_chaos.harness.backends import ensemble_state
@@ -77,7 +75,7 @@ class ZooKeeperDeployment(ProcessDeployment):
         nodes = range(1, self._scenario.nodes + 1)
         ports = self._ports(4 * len(nodes), stack)
         own = {node: Ports(*ports[4 * node - 4 : 4 * node]) for node in nodes}
-        dynamic = Ability.MEMBERS in required_abilities(self._scenario)
+        dynamic = membership.is_asked_for(self._scenario)
         plan = Plan(
             release=release, java=find_java(), ports=own, observers=self._scenario.observers, dynamic=dynamic,
             settings={**self._settings, **(membership.SETTINGS if dynamic else {})},

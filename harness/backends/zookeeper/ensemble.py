@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 
 from zab_chaos.faults.at_rest import ZOOKEEPER_FILES
-from zab_chaos.faults.cluster import ClusterError, Status
+from zab_chaos.faults.cluster import FOLLOWS, ClusterError, Status
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.backends.processes.released_cluster import ReleasedCluster
@@ -27,7 +27,6 @@ from zab_chaos.node.store.errors import CORRUPT_EXIT
 
 DISK_REFUSED = "Unable to load database on disk"  # log line of a server that refuses to start with its disk
 LOG_LINES = 200
-FOLLOWS = ("FOLLOWING", "OBSERVING")  # the roles of servers that have a leader
 
 
 class ZooKeeperCluster(ReleasedCluster):

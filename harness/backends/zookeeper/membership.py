@@ -5,7 +5,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.faults.registry import required_abilities
+from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.extras import extra
 
@@ -19,6 +22,11 @@ SINCE = (3, 5, 3)  # the first release with both settings
 PAUSE = 0.2  # seconds between two attempts
 SESSION_SECONDS = 6.0
 _MEMBER = re.compile(rb"^server\.(\d+)=", re.MULTILINE)
+
+
+def is_asked_for(scenario: Scenario) -> bool:
+    """Return whether a fault of the scenario changes the members."""
+    return Ability.MEMBERS in required_abilities(scenario)
 
 
 def change(

@@ -92,10 +92,14 @@ def determine_ends(lives: list[TracedLife], spans: list[FaultSpan], milestones: 
         _set_end(life, sorted(one for one in ends if one[0] > life.begin and (limit is None or one[0] <= limit)), limit)
 
 
+def are_several_releases(milestones: list[MilestoneLine]) -> bool:
+    return len({line.release for line in milestones if line.event == "release"}) > 1
+
+
 def set_releases(lives: list[TracedLife], milestones: list[MilestoneLine]) -> None:
     """Set `release` of each life, if not all lives of the run have the same."""
-    found = {(line.node, line.life): line.release for line in milestones if line.event == "release"}
-    if len({*found.values()}) > 1:
+    if are_several_releases(milestones):
+        found = {(line.node, line.life): line.release for line in milestones if line.event == "release"}
         for life in lives:
             life.release = found.get((life.node, life.number), "")
 

@@ -9,7 +9,14 @@ from zab_chaos.harness.report.html.diagram import Diagram, read_diagram
 from zab_chaos.harness.report.html.evidence import ShownVerdict, read_shown_verdict
 from zab_chaos.harness.report.html.lag import Lag, lags
 from zab_chaos.harness.report.html.lanes import LaneSegment, lane_segments
-from zab_chaos.harness.report.html.lifetimes import TracedLife, determine_ends, read_lives, set_releases, times_up
+from zab_chaos.harness.report.html.lifetimes import (
+    TracedLife,
+    are_several_releases,
+    determine_ends,
+    read_lives,
+    set_releases,
+    times_up,
+)
 from zab_chaos.harness.report.html.operations import Operations, read_operations
 from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.report.progress import UNSHOWN, Steps
@@ -128,7 +135,7 @@ class RunData:
 
     def _milestones(self) -> list[MilestoneLine]:
         """Return the milestones, but those of releases only if there are several."""
-        several = len({line.release for line in self.milestones if line.event == "release"}) > 1
+        several = are_several_releases(self.milestones)
         return [line for line in self.milestones if several or line.event != "release"]
 
     def _micros(self, t: int) -> int:
