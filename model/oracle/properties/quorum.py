@@ -86,9 +86,9 @@ class QuorumDurability(Checker):
         self._check_in_flight()
 
     def _check_in_flight(self) -> None:
-        event, limit = self._most_ahead, self.facts.run.expect.get("outstanding")
         if self.facts.run.evidence in FOREIGN:
             return
+        event, limit = self._most_ahead, self.facts.run.expect.get("outstanding")
         if event is not None and isinstance(limit, int) and self._in_flight > limit:
             last = event.first + event.count - 1
             self.findings.add(

@@ -13,9 +13,8 @@ from zab_chaos.model.oracle.spans import FOREVER
 
 EVENT_OF = {"create": "created", "set": "changed", "delete": "deleted"}  # the watch event, by operation
 
-_Changes = tuple[
-    int, list[tuple[str, str]]
-]  # of a transaction: its zxid; the path of each change, and what happened to it
+# Those of a transaction: its zxid, the path of each change, and what happened to it.
+_Changes = tuple[int, list[tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)

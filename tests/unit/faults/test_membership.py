@@ -46,10 +46,10 @@ class Members(Sleepers):
 
 @pytest.fixture
 def cluster(sleepers: Callable[..., Any]) -> Members:
-    made = sleepers(3)
-    made.__class__ = Members
+    made = sleepers(3, kind=Members)
+    assert isinstance(made, Members)
     made.members = {*made.nodes}
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def test_the_nodes_are_removed_and_added_again(cluster: Members) -> None:
