@@ -323,8 +323,8 @@ class Operation(Line, kw_only=True, tag_field="type"):
 
 
 class RequestStep(Struct, kw_only=True, omit_defaults=True, gc=False):
-    """One step of a multi or a transaction, as the client requested it. `value` is the CRC-32 of the data, `version` the
-    expected version, if any."""
+    """One step of a multi or a transaction, as the client requested it. `value` is the CRC-32 of the data, and of an append the
+    element itself. `version` is the expected version, if any."""
 
     op: str
     path: str = ""
@@ -334,20 +334,24 @@ class RequestStep(Struct, kw_only=True, omit_defaults=True, gc=False):
 
 
 TRANSACTIONS = frozenset({"transaction", "multi-get"})  # of several keys, of foreign systems
+LISTS = frozenset({"list-append", "list-read"})  # transactions on lists, of foreign systems; the second one only reads
 FINAL_CLIENTS = 1_000_000  # higher numbers have the harness's own clients, at the end of a run of a foreign system
-STEPPED = TRANSACTIONS | {"multi"}  # operations with steps
+STEPPED = TRANSACTIONS | LISTS | {"multi"}  # operations with steps
 LARGE_BYTES = 1000  # the least size of a request that is recorded
 
 
 @final
 class Invoke(Operation, kw_only=True, tag="invoke"):
-    """A client sent a request. `steps` are those of a multi, a transaction or a multi-get, whose `path`, `value` and so on are
-    those of its last step.
+    """A client sent a request. `steps` are those of a multi or of a transaction, whose `path`, `value` and so on are those of
+    its last step. The steps of transactions on lists are "read" and "append".
 
     `size`: the bytes of a large request, which the nodes' limit applies to.
     """
 
-    op: Literal["create", "set", "delete", "check", "multi", "get", "exists", "children", "transaction", "multi-get"]
+    op: Literal[
+        "create", "set", "delete", "check", "multi", "get", "exists", "children", "transaction", "multi-get", "list-append",
+        "list-read",
+    ]  # fmt: skip
     due: int
     path: str = ""
     value: int | None = None
@@ -367,7 +371,8 @@ class Complete(Operation, kw_only=True, tag="complete"):
     """A client received the answer to a request, or gave up waiting (`outcome` unknown).
 
     For a refusal, `zxid` is that of the last transaction that it can be based on. `steps` has (path, version) for each step
-    of a multi, `values` the CRC-32 of what each `get` of a transaction has found, None if there is no such key.
+    of a multi, `values` the CRC-32 of what each `get` of a transaction has found, None if there is no such key. `lists` has the
+    elements that each `read` of a transaction on lists has found, none if there is no such list.
     """
 
     outcome: Literal["ok", "failed", "unknown"]
@@ -379,6 +384,7 @@ class Complete(Operation, kw_only=True, tag="complete"):
     children: list[str] | None = None
     steps: list[tuple[str, int | None]] | None = None
     values: list[int | None] | None = None
+    lists: list[list[int]] | None = None
 
 
 class SessionLine(Line, kw_only=True, tag_field="type"):

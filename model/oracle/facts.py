@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from zab_chaos.model.events import (
     FINAL_CLIENTS,
+    LISTS,
     TRACE_FILE,
     TRACE_FOLDER,
     TRACES,
@@ -90,8 +91,8 @@ EPOCH_FILES = {"acceptedEpoch": "accepted_epoch", "currentEpoch": "current_epoch
 # Faults that end processes, or need them to have ended.
 KILLS = frozenset({"crash", "crash-at", POWER_CUT, "restart"}) | DISK_FAULTS
 STOPS = frozenset({"stop", "upgrade"})  # faults that ask processes to end
-WRITES = frozenset({"create", "set", "delete", "multi", "transaction"})
-READS = frozenset({"get", "exists", "children", "multi-get"})
+WRITES = frozenset({"create", "set", "delete", "multi", "transaction", "list-append"})
+READS = frozenset({"get", "exists", "children", "multi-get", "list-read"})
 NOT_SERVED = frozenset({NO_LEADER, OVERLOADED, SUPERSEDED})  # refusals without a judgement of the request
 ORDERED = WRITES | {"check"}  # operations that get a transaction, and so a zxid
 _L = TypeVar("_L", bound=Line)
@@ -460,7 +461,9 @@ class Facts:
             return None
         request.complete, invoke = operation, request.invoke
         if operation.values is not None or invoke.op in TRANSACTIONS:
-            self._check_values(invoke, operation)
+            self._check_values(invoke, operation, "get", operation.values)
+        if operation.lists is not None or invoke.op in LISTS:
+            self._check_values(invoke, operation, "read", operation.lists)
         if operation.t < invoke.t:
             self.note_damage(operation, "answers a request before it was sent")
         request.zxid = zxid_of(operation)
@@ -474,11 +477,11 @@ class Facts:
                     self.acked.append(AckedWrite(request.zxid, invoke, operation))
         return request
 
-    def _check_values(self, invoke: Invoke, answer: Complete) -> None:
-        """Note damage if a transaction's answer has not one value for each of its reads."""
-        reads = sum(step.op == "get" for step in invoke.steps or ())
-        if answer.outcome == "ok" and len(answer.values or ()) != reads:
-            self.note_damage(answer, f"has {len(answer.values or ())} values for {reads} reads of a transaction")
+    def _check_values(self, invoke: Invoke, answer: Complete, op: str, values: Sequence[object] | None) -> None:
+        """Note damage if a transaction's answer has not one of the values for each of its reads: its steps `op`."""
+        reads = sum(step.op == op for step in invoke.steps or ())
+        if answer.outcome == "ok" and len(values or ()) != reads:
+            self.note_damage(answer, f"has {len(values or ())} values for {reads} reads of a transaction")
 
     @cached_property
     def write_waits(self) -> list[Span]:
