@@ -483,6 +483,11 @@ class Facts:
         if answer.outcome == "ok" and len(values or ()) != reads:
             self.note_damage(answer, f"has {len(values or ())} values for {reads} reads of a transaction")
 
+    def list_requests(self) -> list[Request]:
+        """Return the transactions on lists, in the order of their calls."""
+        found = [one for one in self.requests.values() if one.invoke.op in LISTS]
+        return sorted(found, key=lambda one: one.invoke.t)
+
     @cached_property
     def write_waits(self) -> list[Span]:
         """Return for each write the time when it was due and the time of its answer (`FOREVER` if there is none). Use it only

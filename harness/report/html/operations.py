@@ -14,7 +14,10 @@ from zab_chaos.model.oracle.facts import WRITES, was_served
 from zab_chaos.model.oracle.measures import pauses, percentile
 from zab_chaos.model.oracle.spans import FOREVER, Span
 
-OPS = ("create", "set", "delete", "check", "multi", "get", "exists", "children", "transaction", "multi-get")
+OPS = (
+    "create", "set", "delete", "check", "multi", "get", "exists", "children", "transaction", "multi-get", "list-append",
+    "list-read",
+)  # fmt: skip
 OUTCOMES = ("ok", "failed", "unknown")
 UNANSWERED = -1  # value in `took`
 QUANTILES = (0.5, 0.9, 0.99, 0.999)

@@ -12,6 +12,7 @@ from zab_chaos.model.oracle.properties.exactly_once import ExactlyOnce
 from zab_chaos.model.oracle.properties.expected_state import ExpectedState
 from zab_chaos.model.oracle.properties.experiment import FaultTookEffect, TraceIntegrity
 from zab_chaos.model.oracle.properties.history import LinearizableKeys, ReadableInTheEnd, ServiceProgress
+from zab_chaos.model.oracle.properties.isolation import Isolation
 from zab_chaos.model.oracle.properties.ladis import CausalOrder, Prefix, ReliableDelivery
 from zab_chaos.model.oracle.properties.links import Channels, Sanity
 from zab_chaos.model.oracle.properties.logs import NOT_SHOWN
@@ -73,6 +74,7 @@ ALL: tuple[type[Checker], ...] = (
 )
 CLIENTS: tuple[type[Checker], ...] = (
     LinearizableKeys,
+    Isolation,
     ReadableInTheEnd,
     Recovery,
     ServiceProgress,

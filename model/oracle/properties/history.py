@@ -5,10 +5,11 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 
-from zab_chaos.model.events import TRANSACTIONS, Complete, Invoke
+from zab_chaos.model.events import FINAL_CLIENTS, LISTS, TRANSACTIONS, Complete, Invoke
 from zab_chaos.model.oracle.evidence import node_names
 from zab_chaos.model.oracle.facts import READS, WRITES, Request, was_served
 from zab_chaos.model.oracle.linearization import EFFORT, Call, GaveUp, Transaction, first_unexplained
+from zab_chaos.model.oracle.list_history import ListHistory
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.progress import Progress
@@ -44,7 +45,7 @@ class LinearizableKeys(Checker):
     )
 
     def at_end(self) -> None:
-        others = {request.invoke.op for request in self.facts.requests.values()} - SINGLE - TRANSACTIONS
+        others = {request.invoke.op for request in self.facts.requests.values()} - SINGLE - TRANSACTIONS - LISTS
         if others:
             self.unknown.append(f"{', '.join(sorted(others))}: operations of several keys can't be judged key by key")
         self._sessions = sessions(self.facts.requests.values()) if self.facts.run.expect.get("stale_reads") else {}
@@ -163,9 +164,10 @@ class ReadableInTheEnd(Checker):
     """LADIS 2008: a write that a client saw succeed is never forgotten.
 
     Verifies for the last read of a key after all acknowledged writes of the load have returned, and for the last one after the
-    writes of the harness that follow: it does not show a value that an acknowledged write must have replaced. Does not verify
-    keys that were not read after that, nor the keys of a multi. If the nodes did not converge and such a key was not read
-    after the load, the property is UNKNOWN.
+    writes of the harness that follow: it does not show a value that an acknowledged write must have replaced. Verifies for the
+    last read of a list by the harness, if the nodes have converged, that it shows each append that was acknowledged before.
+    Does not verify keys and lists that were not read after that, nor the keys of a multi. If the nodes did not converge, and
+    such a key was not read after the load or there are lists, the property is UNKNOWN.
     """
 
     name = "durability"
@@ -182,9 +184,37 @@ class ReadableInTheEnd(Checker):
             self._check_key(path, requests, acked, reads, load_end)
             if acked and not any(one.invoke.t >= load_end for one in reads):
                 unread.append(path)
+        unread += self._check_lists()
         if unread and "converged" not in self.facts.milestones and not self.facts.beyond_fault_model():
             more = f" (and {len(unread) - 1} more)" if len(unread) > 1 else ""
             self.unknown.append(f"durability is unknown: no node told what {unread[0]}{more} holds in the end")
+
+    def _check_lists(self) -> list[str]:
+        """Check the harness's last read of each list. If the nodes did not converge, return the lists with acked appends:
+        a node that is behind may have answered, as most levels of isolation allow."""
+        history = ListHistory(self.facts.list_requests())
+        acked: dict[str, list[tuple[int, Request]]] = {}
+        for (path, element), request in history.appended.items():
+            if _acknowledged(request):
+                acked.setdefault(path, []).append((element, request))
+        if "converged" not in self.facts.milestones:
+            return sorted(acked)
+        for path, read in {one.path: one for one in history.reads if one.request.invoke.client > FINAL_CLIENTS}.items():
+            self.checked += 1
+            before = [one for one in acked.get(path, ()) if _returned(one[1]) < read.request.invoke.t]
+            lost = [one for one in before if one[0] not in read.elements]
+            if lost:
+                self._report_lost_appends(path, read.request, lost)
+        return []
+
+    def _report_lost_appends(self, path: str, read: Request, lost: list[tuple[int, Request]]) -> None:
+        element, write = lost[-1]
+        more = f" (and {len(lost) - 1} others)" if len(lost) > 1 else ""
+        self.findings.add(
+            f"{path}: the append of {element} of {_name(write)}{more} was acknowledged, but the later read of {_name(read)} "
+            "does not show it",
+            [write.invoke, write.complete, read.invoke, read.complete],
+        )
 
     def _check_key(
         self, path: str, requests: list[Request], acked: list[Request], reads: list[Request], load_end: int

@@ -1,8 +1,8 @@
 // The data of the run, written into the page by harness/report/html/run_data.py. All times are microseconds since the workload began.
 const run = JSON.parse(document.getElementById("data").textContent);
 
-const OPS = ["create", "set", "delete", "check", "multi", "get", "exists", "children", "transaction", "multi-get"];
-const WRITES = new Set(["create", "set", "delete", "multi", "transaction"].map((op) => OPS.indexOf(op)));
+const OPS = ["create", "set", "delete", "check", "multi", "get", "exists", "children", "transaction", "multi-get", "list-append", "list-read"];
+const WRITES = new Set(["create", "set", "delete", "multi", "transaction", "list-append"].map((op) => OPS.indexOf(op)));
 const UNANSWERED = -1;
 
 // The operations as columns, in the order of their due times. `done` is the time of the answer, NaN if there was none.

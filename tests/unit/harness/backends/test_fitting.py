@@ -96,7 +96,7 @@ def test_our_own_backends_are_found_and_others_by_entry_point(monkeypatch: pytes
         ("[workload]\nmix = { set = 1, multi = 1 }\n", "multi can't be asked for on bare; its clients know get, set"),
         ("[[operation]]\nat = 1\ndo = \"create\"\n", "create can't be asked for on bare"),
         ('[expect]\nstate = { "/a" = "1" }\n', r"\[expect\] state can't be done on bare"),
-        ('[expect]\nviolates = "epochs"\n', "'epochs' can't be judged on bare; what can is linearizable keys, durability"),
+        ('[expect]\nviolates = "epochs"\n', "'epochs' can't be judged on bare; what can is linearizable keys, isolation"),
         ("[expect]\nanswered_within = 5\n", "answered_within can't be judged on bare: when its nodes have"),
         ('[[fault]]\nat = 1\ndo = "crash"\ntarget = "leader"\n', "target = leader can't be done on bare"),
         ('[[fault]]\nat = 1\ndo = "crash"\ntarget = "one"\nkeeps_cache = true\n', "crash with keeps_cache = True"),

@@ -73,7 +73,7 @@ def test_a_good_history_passes_and_the_verdict_names_what_was_not_judged(tmp_pat
     for item in verdict.properties:
         judged = item.name in judged_by("history")
         assert (item.verdict is Judgement.NOT_APPLICABLE) == (
-            not judged or item.name in ("fault took effect", "expected state")
+            not judged or item.name in ("isolation", "fault took effect", "expected state")
         ), item.name
         assert judged or item.why == "it is judged from the nodes' own traces, and this system leaves none"
 

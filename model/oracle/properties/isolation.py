@@ -1,0 +1,135 @@
+"""The checker for transactions on lists: they are as isolated from each other as the system promises."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby, islice, pairwise
+
+from zab_chaos.model.isolation import DEFAULT_LEVEL, LEVELS, Anomaly, Level, Order, Strength
+from zab_chaos.model.oracle.cycles import Edge, Graph, Kind, Shape, shortest_cycle, transactions_of_a_cycle
+from zab_chaos.model.oracle.dependencies import dependencies
+from zab_chaos.model.oracle.facts import Request
+from zab_chaos.model.oracle.impossible_reads import impossible_reads
+from zab_chaos.model.oracle.list_history import ListHistory, name
+from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.properties.history import sessions
+
+TRIED = 100  # transactions of a cycle through which a shorter one is sought
+# The worst first: what is forbidden from this strength on. Edges of the level's order are added to the kinds.
+_SHAPES = (
+    (Strength.READ_COMMITTED, Shape(frozenset({Kind.WW}))),
+    (Strength.READ_COMMITTED, Shape(frozenset({Kind.WW, Kind.WR}))),
+    (Strength.SNAPSHOT_ISOLATION, Shape(frozenset({Kind.WW, Kind.WR, Kind.RW, Kind.FIRST}), spaced=True)),
+    (Strength.SERIALIZABLE, Shape(frozenset({Kind.WW, Kind.WR, Kind.RW}))),
+)
+_ORDERS = {
+    Order.NONE: frozenset[Kind](),
+    Order.SESSION: frozenset({Kind.SESSION}),
+    Order.REAL_TIME: frozenset({Kind.SESSION, Kind.REAL_TIME}),
+}
+
+
+class Isolation(Checker):
+    """Adya 1999: what transactions see of each other is what their level of isolation allows.
+
+    Verifies, for the level that run.json names (`isolation`, by default strict serializability), that the dependencies of the
+    committed transactions on lists have no cycle that this level forbids; and that no read shows what no level allows: an
+    append that was rolled back, or only the first of two, or appends in another order than other reads. The order of appends
+    is that of the longest read; an append that no read shows comes after it. Does not verify transactions on other keys, nor
+    predicates such as ranges of keys.
+    """
+
+    name = "isolation"
+    source = "Adya 1999"
+    statement = "Transactions on lists see of each other what the promised level of isolation allows."
+
+    def at_end(self) -> None:
+        asked = self.facts.run.expect.get("isolation", DEFAULT_LEVEL)
+        if asked not in LEVELS:
+            self.unknown.append(f"run.json, expect.isolation: {asked!r} is none of {', '.join(LEVELS)}")
+            return
+        requests = self.facts.list_requests()
+        history = ListHistory(requests)
+        self.checked = len(history.committed)
+        for read in impossible_reads(history):
+            self._report(read.words, read.requests)
+        level = LEVELS[asked]
+        graph = dependencies(history, sessions(requests), level.order)
+        for cycle in self._cycles(graph, level):
+            anomaly = classified(cycle)
+            allowed = f"the strongest level that allows it is {' or '.join(anomaly.allowed_by)}"
+            words = f"{anomaly.name}: {'; '.join(_steps(cycle, history.committed))}"
+            words += f"; {allowed if anomaly.allowed_by else 'no level allows it'}"
+            self._report(words, [history.committed[edge.source] for edge in cycle])
+
+    def _cycles(self, graph: Graph, level: Level) -> Iterator[list[Edge]]:
+        """Yield short cycles that the level forbids, until the findings are full. No two have a transaction in common."""
+        forbidden = [shape for strength, shape in _SHAPES if strength <= level.strength]
+        left_out: set[int] = set()
+        for order in (order for order in Order if order <= level.order):
+            for shape in forbidden if self._has_cycle(graph, forbidden[-1], order, left_out) else ():
+                sought = _with_order(shape, order)
+                while not self.findings.full and (on := transactions_of_a_cycle(graph, sought, left_out)):
+                    cycle = shortest_cycle(graph, sought, islice(on, TRIED), left_out)
+                    assert cycle is not None
+                    left_out.update(edge.source for edge in cycle)
+                    yield cycle
+
+    def _has_cycle(self, graph: Graph, shape: Shape, order: Order, left_out: set[int]) -> bool:
+        return bool(transactions_of_a_cycle(graph, _with_order(shape, order), left_out))
+
+    def _report(self, words: str, requests: Sequence[Request]) -> None:
+        cited = {(one.invoke.client, one.invoke.seq): one for one in requests}
+        self.findings.add(words, [event for one in cited.values() for event in (one.invoke, one.complete)])
+
+
+def _with_order(shape: Shape, order: Order) -> Shape:
+    return Shape(shape.kinds | _ORDERS[order], shape.spaced)
+
+
+def classified(cycle: Sequence[Edge]) -> Anomaly:
+    """Return which anomaly a cycle is: the name of Adya, or that of Elle for cycles without two anti-dependencies in a row."""
+    kinds = [edge.kind for edge in cycle]
+    anti = kinds.count(Kind.RW)
+    if any(one is other is Kind.RW for one, other in pairwise([*kinds, kinds[0]])):
+        known, words, strength = "G2", "write skew", Strength.SERIALIZABLE
+    elif anti or Kind.FIRST in kinds:
+        strength = Strength.SNAPSHOT_ISOLATION
+        if Kind.FIRST in kinds:
+            known, words = "P4", "lost update"
+        else:
+            known, words = ("G-single", "read skew") if anti == 1 else ("G-nonadjacent", "long read skew")
+    else:
+        strength = Strength.READ_COMMITTED
+        known, words = ("G1c", "circular information flow") if Kind.WR in kinds else ("G0", "dirty writes")
+    if Kind.REAL_TIME in kinds:
+        return Anomaly(f"{known}-realtime ({words} against real time)", Level(strength, Order.REAL_TIME))
+    if Kind.SESSION in kinds:
+        return Anomaly(f"{known}-session ({words} against the order of a session)", Level(strength, Order.SESSION))
+    return Anomaly(f"{known} ({words})", Level(strength))
+
+
+def _steps(cycle: Sequence[Edge], committed: Sequence[Request]) -> Iterator[str]:
+    """Yield in words why each transaction of a cycle comes before the next one. Steps in time in a row are one."""
+    begin = min((edge.source, place) for place, edge in enumerate(cycle) if edge.kind < Kind.SESSION)[1]
+    for timed, group in groupby([*cycle[begin:], *cycle[:begin]], key=lambda edge: edge.kind >= Kind.SESSION):
+        edges = list(group)
+        if timed:
+            whole = Edge(edges[0].source, edges[-1].target, max(edge.kind for edge in edges))
+            yield _step(whole, committed)
+        else:
+            yield from (_step(edge, committed) for edge in edges)
+
+
+def _step(edge: Edge, committed: Sequence[Request]) -> str:
+    before, after, append = name(committed[edge.source]), name(committed[edge.target]), f"{edge.element} to {edge.path}"
+    match edge.kind:
+        case Kind.WW:
+            return f"{after} appended {append} after {before}"
+        case Kind.WR:
+            return f"{after} read {edge.path} with {edge.element} of {before}"
+        case Kind.RW:
+            return f"{before} read {edge.path} without {edge.element} of {after}"
+        case Kind.FIRST:
+            return f"{before} read {edge.path} without {edge.element} of {after}, and appended to it"
+        case Kind.SESSION:
+            return f"{after} came after {before} in the same session"
+    return f"{after} was called after {before} had returned"
