@@ -39,13 +39,14 @@ class Operations:
         return len(self.due)
 
     def as_json(self, zero: int) -> dict[str, Any]:
-        """Return the columns for the page: times in microseconds, `due` and `line` as differences, digits as text."""
+        """Return the columns for the page: times in microseconds, `due` and `line` as differences, digits as text. A digit of
+        `op` is hexadecimal."""
         due = [(one - zero) // 1000 for one in self.due]
         return {
             "due": list(differences(due)),
             "took": [one if one == UNANSWERED else one // 1000 for one in self.took],
             "outcome": "".join(map(str, self.outcome)),
-            "op": "".join(map(str, self.op)),
+            "op": "".join(map("{:x}".format, self.op)),
             "node": self.node.tolist(),
             "line": list(differences(self.line)),
         }

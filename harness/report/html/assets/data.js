@@ -16,7 +16,7 @@ const operations = (() => {
   const order = Uint32Array.from(due.keys()).sort((a, b) => due[a] - due[b]);
   const column = (Type, value) => Type.from(order, value);
   const outcome = column(Uint8Array, (i) => Number(packed.outcome[i]));
-  const op = column(Uint8Array, (i) => Number(packed.op[i]));
+  const op = column(Uint8Array, (i) => parseInt(packed.op[i], 16));
   const took = column(Float64Array, (i) => packed.took[i]);
   return {
     count: due.length,
