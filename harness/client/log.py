@@ -4,14 +4,22 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zlib import crc32
 
 import msgspec
 
 from zab_chaos.harness.client.core import Operation, RecordedClient
 from zab_chaos.harness.client.session import Done, Unknown, read_outcome
-from zab_chaos.harness.client.transaction import Committed, Outcome, Request, Transaction
+from zab_chaos.harness.client.transaction import (
+    Append,
+    Committed,
+    ListTransaction,
+    Outcome,
+    ReadList,
+    Request,
+    Transaction,
+)
 from zab_chaos.model.events import LARGE_BYTES
 from zab_chaos.model.sealing import unsealed
 from zab_chaos.node.append_file import AppendFile
@@ -55,7 +63,7 @@ class OpsFile:
             "seq": operation.seq,
             "node": client.node if operation.node is None else operation.node,
         }
-        line |= outcome_fields(outcome)
+        line |= _committed(outcome, operation.request) if type(outcome) is Committed else outcome_fields(outcome)
         if not self._zxids:
             line.pop("zxid", None)
         self._lines.append(_encode(line))
@@ -128,7 +136,7 @@ def request_fields(request: Request) -> dict[str, Any]:
     """Return the fields of an `invoke` line: operation, path, the CRC-32 of the data, the version that was asked for, and the
     size of a large request.
 
-    A multi or a transaction has the fields of its last step, and all of its steps.
+    A multi or a transaction has the fields of its last step, and all of its steps. The value of an append is its element.
     """
     fields, size = _fields(request), _size(request)
     if size >= LARGE_BYTES:
@@ -136,21 +144,23 @@ def request_fields(request: Request) -> dict[str, Any]:
     return fields
 
 
-def _size(request: Request) -> int:
+def _size(request: Request | ReadList | Append) -> int:
     """Return what the limit on one request applies to (docs/writing-scenarios.md). The node's own count is judged by it."""
-    if type(request) is Multi or type(request) is Transaction:
+    if type(request) is Multi or type(request) is Transaction or type(request) is ListTransaction:
         return sum(32 + _size(step) for step in request.steps)
     return len(request.path) + len(getattr(request, "data", b""))
 
 
-def _fields(request: Request) -> dict[str, Any]:
-    if type(request) is Multi or type(request) is Transaction:
+def _fields(request: Request | ReadList | Append) -> dict[str, Any]:
+    if type(request) is Multi or type(request) is Transaction or type(request) is ListTransaction:
         steps = [_fields(step) for step in request.steps]
         last = {name: value for name, value in steps[-1].items() if name != "sequential"} if steps else {"path": ""}
         return last | {"op": "multi" if type(request) is Multi else request.op, "steps": steps}
     fields: dict[str, Any] = {"op": request.__struct_config__.tag, "path": request.path}
     if type(request) is Create or type(request) is Set:
         fields["value"] = crc32(request.data)
+    elif type(request) is Append:
+        fields["value"] = request.element
     version = getattr(request, "version", ANY)
     if version != ANY:
         fields["version"] = version
@@ -159,10 +169,8 @@ def _fields(request: Request) -> dict[str, Any]:
     return fields
 
 
-def outcome_fields(outcome: Outcome) -> dict[str, Any]:
+def outcome_fields(outcome: outcomes.Outcome) -> dict[str, Any]:
     """Return the fields of a `complete` line: the outcome as the library returns it, and the zxid of a refusal."""
-    if type(outcome) is Committed:
-        return {"outcome": "ok", "values": [None if value is None else crc32(value) for value in outcome.values]}
     read = read_outcome(outcome)
     if isinstance(read, Done):
         return _done(read)
@@ -170,6 +178,16 @@ def outcome_fields(outcome: Outcome) -> dict[str, Any]:
         return {"outcome": "unknown", "error": read.why}
     zxid = outcome.zxid if isinstance(outcome, outcomes.Failed) else None
     return {"outcome": "failed", "error": read.error} | ({"zxid": pair(zxid)} if zxid else {})
+
+
+def _committed(outcome: Committed, request: Request) -> dict[str, Any]:
+    """Return the fields of the `complete` line of a transaction: what its reads have found, of values the CRC-32."""
+    if type(request) is ListTransaction:
+        return {"outcome": "ok", "lists": outcome.values}
+    return {
+        "outcome": "ok",
+        "values": [None if value is None else crc32(cast(bytes, value)) for value in outcome.values],
+    }
 
 
 def _done(read: Done) -> dict[str, Any]:
