@@ -25,6 +25,7 @@ from zab_chaos.faults.initial_and_final import DISK
 from zab_chaos.faults.kind import REQUIRED
 from zab_chaos.faults.registry import KINDS, LED, describe_kinds
 from zab_chaos.faults.scenario import (
+    LISTS,
     OPERATIONS,
     TRANSACTIONS,
     Expect,
@@ -298,7 +299,7 @@ def weights(key: str) -> str:
     """Describe the values of a key that maps names to weights."""
     if key == "points":
         return 'weights of crash points, for example { "after-sync:MEMBER" = 5 }'
-    names = (*OPERATIONS, *TRANSACTIONS) if key == "mix" else grammar.DRAWABLE
+    names = (*OPERATIONS, *TRANSACTIONS, *LISTS) if key == "mix" else grammar.DRAWABLE
     return "weights by name, for example { " + f"{names[0]} = 1, {names[1]} = 3" + " }; names: " + ", ".join(names)
 
 

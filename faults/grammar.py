@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from zab_chaos.faults.consistency import contradictions
-from zab_chaos.faults.initial_and_final import DISK, PROPERTIES, disk_mistakes, znode_values
+from zab_chaos.faults.initial_and_final import DISK, LEVELS, PROPERTIES, disk_mistakes, znode_values
 from zab_chaos.faults.kind import REQUIRED, Key, Kind
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.rules import (
@@ -34,6 +34,7 @@ from zab_chaos.faults.scenario import (
     AT_ROOT,
     BAD_PATH,
     EXITS,
+    LISTS,
     NUMBERED,
     OPERATIONS,
     REPLACE,
@@ -108,7 +109,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "rate": number(0.1, 1_000_000, "operations a second"),
         "keys": integer(1, 1_000_000, "znodes"),
         "payload_bytes": integer(16, 1_000_000, "bytes"),
-        "mix": weights((*OPERATIONS, *TRANSACTIONS), "an operation"),
+        "mix": weights((*OPERATIONS, *TRANSACTIONS, *LISTS), "an operation"),
         "max_outstanding": integer(1, 100_000, "operations a client"),
         "burst": integer(1, 1000, "operations at once"),
         "moves": number(0.0, 10_000, "moves a second"),
@@ -134,6 +135,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "progress_within": number(0.1, 3600, "seconds"),
         "answered_within": number(0.1, 3600, "seconds"),
         "min_acked": integer(0, 10**9, "writes"),
+        "isolation": choice(*LEVELS),
         "state": znode_values(),
     },
     "zookeeper": {
@@ -157,7 +159,7 @@ REQUIRED_KEYS = {"ticket": ("id", "violates", "fails")}
 STRUCTS: dict[str, type[Timing] | type[Limits]] = {"timing": Timing, "limits": Limits}
 OPERATION: tuple[Key, ...] = (
     Key(name="at", rule=number(0, MAX_SECONDS, "seconds"), doc="when the operation is due, from the start of the load"),
-    Key(name="do", rule=choice(*OPERATIONS, *TRANSACTIONS), doc="the operation", default="set"),
+    Key(name="do", rule=choice(*OPERATIONS, *TRANSACTIONS, *LISTS), doc="the operation", default="set"),
     Key(name="client", rule=integer(1, 1000), doc="which of the workload's clients sends it", default=1),
     Key(
         name="key",

@@ -15,7 +15,14 @@ PROPERTIES = (
     "causal order", "reliable delivery", "one leader an epoch", "epochs", "promises", "synchronization", "disk",
     "quorum durability", "durability", "committed stays", "client order", "exactly once", "values and versions",
     "state equality", "recovery", "progress", "channels", "sanity", "replay equality", "expected state", "linearizable keys",
-    "sessions", "ephemerals", "watches", "sync",
+    "sessions", "ephemerals", "watches", "sync", "isolation",
+)  # fmt: skip
+
+# The levels of isolation that transactions on lists may promise, from the strongest. They are those of
+# `zab_chaos.model.isolation`.
+LEVELS = (
+    "strict-serializable", "strong-session-serializable", "serializable", "strong-snapshot-isolation",
+    "strong-session-snapshot-isolation", "snapshot-isolation", "read-committed",
 )  # fmt: skip
 
 MAX_EPOCH = 2**31 - 1

@@ -21,6 +21,7 @@ OPERATIONS = (
     "create", "sequential", "set", "cas", "delete", "check", "multi", "get", "exists", "children", *SELDOM,
 )  # fmt: skip
 TRANSACTIONS = ("transaction", "multi-get")  # of several keys; only for systems started by commands
+LISTS = ("list-append", "list-read")  # transactions on lists, likewise
 SETTLE_SECONDS = 20.0  # how long a step or an operation waits for the fault that it awaits
 # Shorter than a hitch of the network and of a disk together (`zab_chaos.model.world.chance`).
 TIGHT_MS = 150
@@ -73,6 +74,7 @@ class FaultStep:
 
 
 MIX = {"set": 0.6, "cas": 0.1, "create": 0.02, "sequential": 0.02, "delete": 0.04, "multi": 0.06, "get": 0.16}
+LIST_MIX = {"list-append": 0.7, "list-read": 0.3}  # of clients that have nothing of MIX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +154,8 @@ class Expect:
     progress_within: float | None = None  # None: derived, see `Scenario.expected`
     answered_within: float | None = None  # None: derived likewise
     min_acked: int = 1
+    # The level by which transactions on lists are judged, as `zab_chaos.model.isolation` has it; None: the backend's.
+    isolation: str | None = None
     # By path, the values of which all nodes must hold the same one at the end; None: there is no such znode.
     state: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
 
@@ -235,6 +239,8 @@ class Scenario:
     def expected(self, *, exact: bool) -> dict[str, Any]:
         """Return `expect` in the form of run.json. `exact`: the run is in a world where only the ensemble takes time."""
         expect = dataclasses.asdict(self.expect)
+        if expect["isolation"] is None:
+            del expect["isolation"]
         bounded = exact and not (self.erratic_network or self.workload.stalls or self.tight)
         if expect["progress_within"] is None:
             patience = 5 * self.timing.timeout_ms / 1000

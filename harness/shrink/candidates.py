@@ -328,7 +328,8 @@ def _renumbered(step: FaultStep, ids: Mapping[int, int]) -> FaultStep:
 def default_settings(scenario: Scenario) -> Iterator[Scenario]:
     """Yield candidates with default timing, limits and expectations: all at once, or one by one."""
     expect = scenario.expect
-    plain = Expect(verdict=expect.verdict, exit=expect.exit, min_acked=min(1, expect.min_acked))
+    fewest = min(1, expect.min_acked)
+    plain = Expect(verdict=expect.verdict, exit=expect.exit, min_acked=fewest, isolation=expect.isolation)
     if expect != plain:
         yield replace(scenario, expect=plain)
         yield replace(scenario, expect=replace(expect, min_acked=plain.min_acked))

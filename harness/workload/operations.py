@@ -49,6 +49,11 @@ class LoadParameters(Workload):
         if sum(self.mix.values()) <= 0:  # of a default mix a backend may support nothing
             raise ValueError("mix needs weights that are not negative, and one above 0")
 
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of operations that it may send, as a mix names them."""
+        return frozenset({one.do for one in self.operations} or {kind for kind, weight in self.mix.items() if weight})
+
     def due_by(self, elapsed_ns: int) -> int:
         """Return how many operations are due so long after the load has begun."""
         if self.operations:

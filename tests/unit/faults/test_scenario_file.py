@@ -7,9 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from zab_chaos.faults.initial_and_final import PROPERTIES
+from zab_chaos.faults.initial_and_final import LEVELS, PROPERTIES
 from zab_chaos.faults.registry import KINDS, describe_kinds
 from zab_chaos.faults.scenario import Expect, InitialDisk, Operation, ScenarioError, load, parse
+from zab_chaos.model import isolation
 from zab_chaos.model.oracle.properties import ALL
 from zab_chaos.node.crash_points import POINTS
 
@@ -603,6 +604,10 @@ def test_disks_that_are_behind_or_have_more_are_none(other: str) -> None:
 def test_the_properties_that_may_be_expected_are_those_that_are_judged() -> None:
     judged = {checker.name for checker in ALL} - {"fault took effect", "trace integrity"}
     assert judged <= set(PROPERTIES)
+
+
+def test_the_levels_of_isolation_that_may_be_expected_are_those_by_which_runs_are_judged() -> None:
+    assert list(LEVELS) == list(isolation.LEVELS)
 
 
 def test_the_about_text_may_be_left_out() -> None:
