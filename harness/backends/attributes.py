@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.scenario import OPERATIONS, TRANSACTIONS
+from zab_chaos.faults.scenario import LISTS, OPERATIONS, TRANSACTIONS
 
 Form = tuple[Callable[[Any], bool], str]  # whether a value is right, and in words what it must be
 
-_KNOWN = (*OPERATIONS, *TRANSACTIONS)
+_KNOWN = (*OPERATIONS, *TRANSACTIONS, *LISTS)
 
 
 def _is_table(value: object) -> bool:

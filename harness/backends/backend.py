@@ -15,7 +15,7 @@ from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Cluster
 from zab_chaos.faults.host import THIS_HOST, Host
 from zab_chaos.faults.network import Network
-from zab_chaos.faults.scenario import OPERATIONS, Scenario
+from zab_chaos.faults.scenario import LISTS, OPERATIONS, Scenario
 from zab_chaos.faults.scheduler import Scheduler
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.attributes import ABILITIES, FLAG, NAMED_TEXTS, OPERATION_NAMES, TEXT, Form
@@ -28,6 +28,7 @@ from zab_chaos.harness.results.final_state import StateByNode
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.model.events import TRACES
+from zab_chaos.model.isolation import DEFAULT_LEVEL, LEVELS
 from zab_chaos.model.oracle import oracle
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.node.crash_points import FAIL_STEPS, POINTS
@@ -228,6 +229,7 @@ class Backend(ABC):
     serves_with_majority: ClassVar[bool] = False  # writes succeed while a majority of the nodes is up and connected
     opaque_versions: ClassVar[bool] = False  # a version does not count a key's writes, but names one of them
     blind_deletes: ClassVar[bool] = False  # a delete succeeds whether or not there is such a key
+    isolation: ClassVar[str] = DEFAULT_LEVEL  # that transactions on lists promise; `[expect] isolation` overrides it
     stale_reads: ClassVar[bool] = False  # a read may show an earlier state, but in no session an older one than before
     mounts_extra: ClassVar[str] = "fuse"  # the extra that brings what a mounted disk needs
     exact: ClassVar[bool] = False  # time passes only in the ensemble itself, and nothing depends on the machine
@@ -236,6 +238,7 @@ class Backend(ABC):
         "abilities": ABILITIES,
         "operations": OPERATION_NAMES,
         "defects": NAMED_TEXTS,
+        "isolation": (lambda value: value in [*LEVELS], f"one of {', '.join(map(repr, LEVELS))}"),
         **dict.fromkeys(("serves_with_majority", "opaque_versions", "blind_deletes", "stale_reads", "exact"), FLAG),
     }
 
@@ -259,6 +262,10 @@ class Backend(ABC):
     def run_releases(self, scenario: Scenario, options: RunOptions) -> RunReleases | None:
         """Return the releases of a run; None if the nodes have no releases to choose from."""
         return None
+
+    def judged_isolation(self, scenario: Scenario) -> str | None:
+        """Return the level by which transactions on lists are judged; None if the clients have none."""
+        return (scenario.expect.isolation or self.isolation) if self.operations & {*LISTS} else None
 
     def disk(self, scenario: Scenario) -> str:
         """Return the disk that the scenario's nodes get, in the words of [scenario] disk."""

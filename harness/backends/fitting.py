@@ -12,7 +12,7 @@ from zab_chaos.faults.crash_point_rule import DrawnPoint
 from zab_chaos.faults.filesystem.mount import missing_requirement
 from zab_chaos.faults.process import NEW, OLD
 from zab_chaos.faults.registry import KINDS, missing_abilities
-from zab_chaos.faults.scenario import FaultStep, Nemesis, Scenario
+from zab_chaos.faults.scenario import LIST_MIX, LISTS, FaultStep, Nemesis, Scenario
 from zab_chaos.harness.backends.backend import Backend
 from zab_chaos.harness.backends.registry import ours
 from zab_chaos.harness.backends.run_releases import release_of
@@ -70,12 +70,15 @@ def fitted(backend: Backend, scenario: Scenario) -> Scenario:
     """Return the scenario with those defaults replaced that the backend can't do."""
     has = backend.abilities
     mix = {name: weight for name, weight in scenario.workload.mix.items() if name in backend.operations}
+    mix = mix or {name: weight for name, weight in LIST_MIX.items() if name in backend.operations}
     return replace(
         scenario,
         disk=backend.disk(scenario),
         record=scenario.record and Ability.RECORDING in has,
         nemesis=_fitted_nemesis(backend, scenario.nemesis),
-        workload=scenario.workload if len(mix) == len(scenario.workload.mix) else replace(scenario.workload, mix=mix),
+        workload=scenario.workload
+        if mix.keys() == scenario.workload.mix.keys()
+        else replace(scenario.workload, mix=mix),
     )
 
 
@@ -201,12 +204,17 @@ def _machine(backend: Backend, scenario: Scenario) -> Iterator[str]:
 
 def _expectations(backend: Backend, scenario: Scenario) -> Iterator[str]:
     """Yield the expectations that can't be judged on the backend, and a defect that it does not know."""
-    expected = scenario.expect.violates
+    expected, level = scenario.expect.violates, scenario.expect.isolation
     judged = judged_by(backend.evidence)
     if expected is not None and backend.evidence != TRACES and expected not in judged:
         yield f"[expect] violates = {expected!r} can't be judged on {backend.name}; what can is {', '.join(judged)}"
     if scenario.expect.answered_within is not None and backend.evidence != TRACES:
         yield f"[expect] answered_within can't be judged on {backend.name}: when its nodes have a request is not known"
+    if level is not None and not backend.operations & {*LISTS}:
+        yield (
+            f"[expect] isolation = {level!r} can't be judged on {backend.name}: its clients have no transactions on lists, "
+            f"which are {' and '.join(LISTS)}"
+        )
     if scenario.defect is not None and scenario.defect not in backend.defects:
         known = ", ".join(sorted(backend.defects)) or "none"
         yield f"the defect {scenario.defect!r} can't be built into the nodes on {backend.name}; known there: {known}"

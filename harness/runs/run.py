@@ -236,6 +236,7 @@ def initial_facts(scenario: Scenario, options: RunOptions, folder: RunFolder, ba
             **({"opaque_versions": True} if backend.opaque_versions else {}),
             **({"blind_deletes": True} if backend.blind_deletes else {}),
             **({"stale_reads": True} if backend.stale_reads else {}),
+            **({"isolation": level} if (level := backend.judged_isolation(scenario)) is not None else {}),
         },
         **({"ticket": ticket.id, "ticket_violates": ticket.violates} if (ticket := scenario.ticket) else {}),
         **({"dump": None} if exact else {}),

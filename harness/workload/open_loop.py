@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from zab_chaos.harness.client.core import Operation, RecordedClient, Then
+from zab_chaos.harness.client.transaction import Committed
 from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, key_path
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.paths import ROOT
 from zab_chaos.node.tree.refusal import NO_LEADER, NODE_EXISTS
-from zab_chaos.node.tree.requests import Create, Get, Request, Set
+from zab_chaos.node.tree.requests import Create, Get, Request
 
 WINDOW_NS = 1_000_000_000  # the rate and the latencies are those of the last second
 SETUP_WINDOW = 1000  # creations in flight while the keys are created; halved each time that is too much for a node
@@ -125,9 +126,11 @@ class OpenLoop:
 
     def __init__(
         self, load: LoadParameters, seed: int, log: OperationLog, clients: Sequence[LoadClient],
-        agenda: Callable[[LoadParameters, int, int], Agenda] = Agenda, first_write: type[Create | Set] = Create,
+        agenda: Callable[[LoadParameters, int, int], Agenda] = Agenda,
+        first_write: Callable[[int, bytes], Request] | None = None,
     ) -> None:  # fmt: skip
-        """`agenda`: makes the agenda of each client. `first_write`: the request that creates a key."""
+        """`agenda`: makes the agenda of each client. `first_write`: returns the request that creates a key, given its
+        number and the data."""
         self.lanes = [Lane(client, agenda(load, seed, number)) for number, client in enumerate(clients, 1)]
         self.begun = self.asking_last = self.stopping = False
         self.effective_faults: Mapping[str, Sequence[int]] = {}
@@ -140,7 +143,7 @@ class OpenLoop:
         self._start_ns = 0
         self._keys_to_create = deque(range(load.keys))
         self._recreate_ns = 0  # no key is created before this time
-        self._first_write = first_write
+        self._first_write = first_write or (lambda key, data: Create(key_path(key), data))
         self._window = SETUP_WINDOW
         self._draw = Draw(load, seed, client=0)
 
@@ -197,7 +200,9 @@ class OpenLoop:
     def _create_key(self, lane: Lane, key: int, now: int) -> None:
         def known(operation: Operation, outcome: Outcome) -> None:
             self._complete(lane, operation, outcome, operation.submitted_ns)
-            if not (isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NODE_EXISTS)):
+            if not (
+                isinstance(outcome, Ok | Committed) or (isinstance(outcome, Failed) and outcome.error == NODE_EXISTS)
+            ):
                 self._keys_to_create.append(key)
                 self._trouble = reason(outcome)
                 overloaded = not (isinstance(outcome, Failed) and outcome.error == NO_LEADER)
@@ -205,7 +210,7 @@ class OpenLoop:
                     self._window = max(1, self._window // 2)
                 self._recreate_ns = operation.completed_ns + RECREATE_NS
 
-        self._invoke(lane, self._first_write(key_path(key), self._draw.payload()), now, now, known)
+        self._invoke(lane, self._first_write(key, self._draw.payload()), now, now, known)
 
     def _ask_last(self, lane: Lane, now: int) -> int | None:
         """Ask the client's last question, unless it is outstanding or answered. Return when to call again, if known."""

@@ -2,11 +2,12 @@
 
 from zab_chaos.harness.backends.system.backend import PeerPort, Place, SystemBackend
 from zab_chaos.harness.backends.system.clients import AsyncClient, BlockingClient, Client, committed, done
-from zab_chaos.harness.client.transaction import Outcome, Request, Transaction
+from zab_chaos.harness.client.transaction import Append, ListTransaction, Outcome, ReadList, Request, Transaction
 from zab_chaos.node.tree.outcomes import Failed, Ok, Unknown
 from zab_chaos.node.tree.requests import Check, Create, Delete, Exists, Get, Set
 
 __all__ = [
+    "Append",
     "AsyncClient",
     "BlockingClient",
     "Check",
@@ -16,10 +17,12 @@ __all__ = [
     "Exists",
     "Failed",
     "Get",
+    "ListTransaction",
     "Ok",
     "Outcome",
     "PeerPort",
     "Place",
+    "ReadList",
     "Request",
     "Set",
     "SystemBackend",

@@ -5,7 +5,8 @@ from typing import cast
 
 from msgspec import structs
 
-from zab_chaos.faults.scenario import TRANSACTIONS, Operation
+from zab_chaos.faults.scenario import LISTS, TRANSACTIONS, Operation
+from zab_chaos.harness.backends.system.lists import ListDraw, ListKeys
 from zab_chaos.harness.backends.system.transactions import TransactionDraw
 from zab_chaos.harness.backends.system.versions import ToldVersions
 from zab_chaos.harness.workload.operations import SHARED_RATIO, Agenda, LoadParameters, key_path
@@ -17,16 +18,19 @@ RECENTLY_CREATED = 50  # the latest created keys, among which such a read choose
 
 
 class SystemAgenda(Agenda):
-    """The agenda of a client. `created`: the keys that clients have created, a list that all agendas share. `opaque`: versions
-    do not count, so conditions name versions that the client was told. Without `creates`, clients can't create a key on
-    condition that it does not exist, so they delete the workload's keys, which any `set` creates again."""
+    """The agenda of a client. `created`: the keys that clients have created, a list that all agendas share, like `lists`, the
+    keys of lists. `opaque`: versions do not count, so conditions name versions that the client was told. Without `creates`,
+    clients can't create a key on condition that it does not exist, so they delete the workload's keys, which any `set` creates
+    again."""
 
     def __init__(
-        self, load: LoadParameters, seed: int, number: int, *, created: list[str], opaque: bool, creates: bool
-    ) -> None:
+        self, load: LoadParameters, seed: int, number: int, *,
+        created: list[str], lists: ListKeys, opaque: bool, creates: bool,
+    ) -> None:  # fmt: skip
         super().__init__(load, seed, number)
         self._at_random = not load.operations
         self._transactions = TransactionDraw(load, seed, number)
+        self._lists = ListDraw(load, seed, number, lists)
         self._draws = random.Random(f"{seed}/{number}/made")
         self._created = created
         self._told = ToldVersions()
@@ -38,8 +42,10 @@ class SystemAgenda(Agenda):
 
     def request(self, operation: Operation) -> Request:
         if operation.do in TRANSACTIONS:
-            # The open loop, which our own nodes share, knows no transactions.
+            # Our own nodes, which share the open loop, take no transactions.
             return cast(Request, self._transactions.request(operation))
+        if operation.do in LISTS:
+            return cast(Request, self._lists.request(operation))
         if self._shares:
             operation = self._maybe_shared(operation)
         if operation.do == "delete" and not self._creates:

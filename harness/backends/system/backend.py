@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.at_rest import LOG, SNAPSHOT, ZOOKEEPER_FILES
-from zab_chaos.faults.scenario import Scenario
+from zab_chaos.faults.scenario import LISTS, Scenario
 from zab_chaos.harness.backends.attributes import COUNT, FLAG, METHOD, NAMED_TEXTS, TEXTS
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.processes import disks
@@ -20,6 +20,7 @@ from zab_chaos.harness.errors import BadInput, did_you_mean
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import HISTORY, RECORDS_OF
+from zab_chaos.model.isolation import DEFAULT_LEVEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,8 @@ class Place:
     wipe. A power cut loses what was not synced in it. `defect` is a value of the backend's `defects`, or None. `others`: as
     many addresses as the backend's `other_ports` says. `more_peer_ports`: as many as the backend's attribute says. `trace`:
     where the life that is being started records what it broadcasts and delivers, if the backend has `traces`. `release`:
-    one of the backend's `releases`, of which the node is to be; None if it has none.
+    one of the backend's `releases`, of which the node is to be; None if it has none. `isolation`: the level by which
+    transactions on lists are judged, one of `zab_chaos.model.isolation.LEVELS`.
     """
 
     node: int
@@ -55,6 +57,7 @@ class Place:
     more_peer_ports: Sequence[PeerPort] = ()
     trace: Path | None = None
     release: str | None = None
+    isolation: str = DEFAULT_LEVEL
 
 
 class SystemBackend(Backend):
@@ -165,6 +168,8 @@ class SystemBackend(Backend):
         ]
         if self.data_files and LOG not in self.data_files:
             wrong.append(f"`data_files` of {self.name} has no 'log'")
+        if len(self.operations & {*LISTS}) == 1:
+            wrong.append(f"`operations` of {self.name} must have all of {', '.join(map(repr, LISTS))}, or none of them")
         return wrong + [
             f"{step.do} with file = {kind} can't be done on {self.name}, whose `data_files` have no {kind}"
             for step in scenario.faults

@@ -14,7 +14,7 @@ from typing import Any
 from zab_chaos.harness.backends.system.mistakes import BackendMistake, called, describe
 from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.client.core import Operation
-from zab_chaos.harness.client.transaction import Committed, Outcome, Request, Transaction
+from zab_chaos.harness.client.transaction import Committed, ListTransaction, Outcome, ReadList, Request, Transaction
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.node.clients.protocol import CLIENT_CLOSED
 from zab_chaos.node.core.zxid import ZERO
@@ -36,9 +36,12 @@ def done(value: bytes | None = None, version: int | str | None = None, path: str
     return Ok(ZERO, version=version, data=value, path=path)  # type: ignore[arg-type]  # the line turns text into a number
 
 
-def committed(values: Sequence[bytes | None] = ()) -> Committed:
-    """Return the outcome of a transaction that took effect. `values`: what each of its reads found, None if no such key."""
-    return Committed(list(values))
+def committed(values: Sequence[bytes | None] | Sequence[Sequence[int]] = ()) -> Committed:
+    """Return the outcome of a transaction that took effect. `values`: what each of its reads found, None if no such key.
+
+    Of a transaction on lists that is, for each `ReadList`, the elements of the list in their order, from the first one.
+    """
+    return Committed(values)
 
 
 class Client(ABC):
@@ -141,12 +144,12 @@ class _PendingRequest:
 
 def _require_valid(request: Request, outcome: object) -> None:
     """Raise TypeError if a backend's client returned something that is no outcome, ValueError if the error is unknown."""
-    expected, ok = (Committed, "committed") if isinstance(request, Transaction) else (Ok, "done")
+    expected, ok = (Committed, "committed") if isinstance(request, Transaction | ListTransaction) else (Ok, "done")
     if not isinstance(outcome, expected | Failed | Unknown):
         raise TypeError(
             f"a client's answer to {_operation_name(request)} must be {ok}(...), Failed(...) or Unknown(...), not {outcome!r}"
         )
-    if isinstance(request, Transaction):
+    if isinstance(request, Transaction | ListTransaction):
         _require_valid_transaction(request, outcome)
     if isinstance(outcome, Ok):
         for name, value, kind in (
@@ -162,13 +165,15 @@ def _require_valid(request: Request, outcome: object) -> None:
         )
 
 
-def _require_valid_transaction(request: Transaction, outcome: object) -> None:
+def _require_valid_transaction(request: Transaction | ListTransaction, outcome: object) -> None:
     if isinstance(outcome, Committed):
-        reads = sum(isinstance(step, Get) for step in request.steps)
-        if len(outcome.values) != reads or not all(isinstance(value, bytes | None) for value in outcome.values):
-            raise TypeError(
-                f"committed(...) must have a value for each of the {reads} reads, bytes or None, not {outcome.values!r}"
-            )
+        lists = isinstance(request, ListTransaction)
+        reads = sum(isinstance(step, Get | ReadList) for step in request.steps)
+        what, fits = ("a list of ints", _is_list) if lists else ("a value", _is_value)
+        allowed = "which is empty for a key without a list" if lists else "bytes or None"
+        values = outcome.values
+        if not isinstance(values, list | tuple) or len(values) != reads or not all(map(fits, values)):
+            raise TypeError(f"committed(...) must have {what} for each of the {reads} reads, {allowed}, not {values!r}")
     if isinstance(outcome, Failed) and outcome.error in STATE_ERRORS:
         raise ValueError(
             f"{outcome!r}: no key is a reason to refuse a transaction without conditions; if it was rolled back, "
@@ -176,9 +181,17 @@ def _require_valid_transaction(request: Transaction, outcome: object) -> None:
         )
 
 
+def _is_value(value: object) -> bool:
+    return isinstance(value, bytes | None)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(type(element) is int for element in value)
+
+
 def _operation_name(request: Request) -> str:
     """Return the name that a scenario's mix and a backend's `operations` have for a request."""
-    if isinstance(request, Transaction):
+    if isinstance(request, Transaction | ListTransaction):
         return request.op
     if isinstance(request, Set) and request.version != ANY:
         return "cas"

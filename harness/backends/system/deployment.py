@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.network import Pair
-from zab_chaos.faults.scenario import Scenario
+from zab_chaos.faults.scenario import LISTS, Scenario
 from zab_chaos.faults.two_way_network import Way
 from zab_chaos.harness.backends.backend import RunOptions
 from zab_chaos.harness.backends.ensemble_state import node_names
@@ -29,11 +29,13 @@ from zab_chaos.harness.backends.run_releases import RunReleases
 from zab_chaos.harness.backends.system.clients import Client, SystemClient
 from zab_chaos.harness.backends.system.final_checks import KINDS, TIMEOUT_SECONDS, FinalChecks
 from zab_chaos.harness.backends.system.history import HistoryFile
+from zab_chaos.harness.backends.system.lists import ListKeys
 from zab_chaos.harness.backends.system.mistakes import BackendMistake, TimedCalls, called, describe
 from zab_chaos.harness.backends.system.records import NOTHING, Records
 from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses
 from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.backends.system.workload import RAISED_SECONDS, SystemLoad
+from zab_chaos.harness.client.transaction import Committed, ListTransaction, Outcome, ReadList, Request
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.connections import (
@@ -50,9 +52,9 @@ from zab_chaos.harness.results.final_state import is_conclusive
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.operations import key_path, load_parameters
 from zab_chaos.model.events import FINAL_CLIENTS
+from zab_chaos.model.isolation import DEFAULT_LEVEL
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.node.store.errors import CORRUPT_EXIT
-from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.requests import Get
 
 if TYPE_CHECKING:
@@ -250,17 +252,20 @@ class SystemDeployment(ProcessDeployment):
         self._defect = options.defect_path
         self._releases = backend.run_releases(scenario, options)
         self._versions = VersionNumbers() if backend.opaque_versions else None
-        self._keys = [key_path(key) for key in range(scenario.workload.keys)]
-        load = load_parameters(scenario)
-        asked = {one.do for one in load.operations} or {kind for kind, weight in load.mix.items() if weight}
-        asked = {"set", *asked} & backend.operations
+        self._lists = ListKeys(scenario.workload.keys)
+        asked = load_parameters(scenario).kinds
+        keys = [] if asked <= {*LISTS} else [key_path(key) for key in range(scenario.workload.keys)]
+        if keys:
+            asked |= {"set"} & backend.operations
         self._final_checks = FinalChecks(
             self.line,
             lambda: self.cluster.nodes,
             lambda: self._history.written,
-            self._keys,
+            keys,
             [kind for kind in KINDS if kind in asked],
             creates="create" in backend.operations,
+            appended=lambda: self._history.appended,
+            lists=self._lists,
         )
 
     def _build(self, stack: ExitStack) -> None:
@@ -268,6 +273,7 @@ class SystemDeployment(ProcessDeployment):
 
         nodes = range(1, self._scenario.nodes + 1)
         peer_ports = self._peer_ports(nodes, stack)
+        isolation = self._backend.judged_isolation(self._scenario) or DEFAULT_LEVEL
         places = {}
         for node in nodes:
             first, *more = (ports[node] for ports in peer_ports)
@@ -275,7 +281,7 @@ class SystemDeployment(ProcessDeployment):
             client = first.listen if self._backend.one_port else self._addresses(1, stack)[0]
             places[node] = Place(
                 node=node, listen=first.listen, client=client, address=first.address, peers=first.peers, others=others,
-                more_peer_ports=more, defect=self._defect, data=self.folder.file("data", f"node-{node}"),
+                more_peer_ports=more, defect=self._defect, isolation=isolation, data=self.folder.file("data", f"node-{node}"),
             )  # fmt: skip
         self._history = HistoryFile(self.folder.file("ops.jsonl"), self.outcomes)
         stack.callback(self._history.close)
@@ -369,15 +375,20 @@ class SystemDeployment(ProcessDeployment):
 
     def _reads(self, node: int) -> bool:
         """Return whether a read through this node is answered. It is not recorded: it can't change anything."""
-        if "get" not in self._backend.operations:
+        request: Request
+        if "get" in self._backend.operations:
+            request = Get(key_path(0))
+        elif "list-read" in self._backend.operations:
+            request = ListTransaction([ReadList(self._lists.path(0))])
+        else:
             return True
         found: list[Outcome] = []
         client = self._client(FINAL_CLIENTS, node, TIMEOUT_SECONDS)
-        client.submit(Get(self._keys[0]), lambda _, outcome: found.append(outcome))
+        client.submit(request, lambda _, outcome: found.append(outcome))
         while not found:
             client.poll(TIMEOUT_SECONDS)
         client.close()
-        return is_conclusive(found[0])
+        return isinstance(found[0], Committed) or is_conclusive(found[0])
 
     def workload(self, seed: int) -> SystemLoad:
         nodes, load = self.cluster.nodes, load_parameters(self._scenario)
@@ -395,6 +406,7 @@ class SystemDeployment(ProcessDeployment):
             creates=creates,
             patience=min(RAISED_SECONDS, bound / 2),
             opaque=self._backend.opaque_versions,
+            lists=self._lists,
         )
 
     def formed(self) -> bool:

@@ -1,29 +1,31 @@
 """What is asked of a foreign system's nodes at the end of a run, to see whether they have converged. All of it is recorded."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import contains
 from typing import cast
 
+from zab_chaos.faults.scenario import LISTS
 from zab_chaos.harness.backends.ensemble_state import node_names
-from zab_chaos.harness.client.transaction import Committed, Outcome, Request, Transaction
+from zab_chaos.harness.backends.system.lists import ListKeys
+from zab_chaos.harness.client.transaction import Committed, ListTransaction, Outcome, ReadList, Request, Transaction
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.results.final_state import is_conclusive
 from zab_chaos.model.events import FINAL_CLIENTS
-from zab_chaos.node.tree import outcomes, requests
+from zab_chaos.node.tree import requests
 from zab_chaos.node.tree.outcomes import Failed, Ok
 from zab_chaos.node.tree.refusal import STATE_ERRORS
 from zab_chaos.node.tree.requests import Check, Create, Delete, Exists, Get, Set
 
 TIMEOUT_SECONDS = 3.0  # of a request
-KINDS = ("get", "set", "exists", "cas", "check", "create", "sequential", "delete", "multi-get", "transaction")
-MAX_KEYS = 200  # of the workload's keys that are written, and of the other keys that are read
+KINDS = ("get", "set", "exists", "cas", "check", "create", "sequential", "delete", "multi-get", "transaction", *LISTS)
+MAX_KEYS = 200  # of the workload's keys that are written, and of the other keys and of the lists that are read
 
 
 class FinalChecks:
-    """Reads the workload's keys, and those of the others that were written last, through each node: all answers must be the
-    same. Then some node must serve each kind of operation that the load has sent, and a write of each of the workload's keys.
-    Then all are read again."""
+    """Reads the workload's keys, and those of the others and of the lists that were written last, through each node: all
+    answers must be the same. Then some node must serve each kind of operation that the load has sent, and a write of each of
+    the workload's keys and of its lists that are in use. Then all are read again."""
 
     def __init__(
         self,
@@ -34,40 +36,47 @@ class FinalChecks:
         kinds: Sequence[str],
         *,
         creates: bool,
+        appended: Callable[[], Sequence[str]],
+        lists: ListKeys,
     ) -> None:
         """`line`: a new client, by its number, its node and its timeout. `written`: the keys that clients have written, in the
         order of the latest write. `keys`: those of the workload. `kinds`: of the operations that the load has sent. `creates`:
-        what is to be deleted has to be created before."""
+        what is to be deleted has to be created before. `appended`: the keys to whose lists clients have appended, in the order
+        of the latest append. `lists`: the keys of those that are in use."""
         self._line = line
         self._nodes = nodes
         self._written = written
         self._keys = keys
         self._kinds = kinds
         self._creates = creates
+        self._appended = appended
+        self._lists = lists
         self._clients = 0  # the number of clients used so far
         self.begin()
 
     def begin(self) -> None:
         """Begin again: the faults are healed. The nodes of an ensemble in a test were asked already when it was new."""
         self._unwritten = list(self._keys[-MAX_KEYS:]) if "set" in self._kinds else []
-        self._unserved = [kind for kind in self._kinds if kind not in ("get", "set")]
+        self._unappended = self._lists.keys[-MAX_KEYS:] if "list-append" in self._kinds else []
+        self._unserved = [kind for kind in self._kinds if kind not in ("get", "set", "list-append")]
 
     def disagreement(self) -> str | None:
         """Return in words why the nodes have not converged; None if they have. What a node has served is not asked again."""
         why = self._difference()
-        if why is None and (self._unserved or self._unwritten):
-            why = self._unserved_kind() or self._unwritable_key() or self._difference()
+        if why is None and (self._unserved or self._unwritten or self._unappended):
+            why = self._unserved_kind() or self._unwritable_key() or self._unwritable_list() or self._difference()
         return why
 
     def _difference(self) -> str | None:
         """Return in words the first key that can't be read through all nodes with the same value, or None."""
         workload = set(self._keys)
         others = [path for path in self._written() if path not in workload][-MAX_KEYS:]
-        keys = [*self._keys, *others]
-        held = self._ask(self._nodes(), [Get(path) for path in keys])
-        for path in keys:
+        asked: dict[str, Request] = {path: Get(path) for path in (*self._keys, *others)}
+        asked |= {path: ListTransaction([ReadList(path)]) for path in self._appended()[-MAX_KEYS:]}
+        held = self._ask(self._nodes(), asked)
+        for path in asked:
             found = {node: answers[path] for node, answers in held.items() if path in answers}
-            unread = [node for node, outcome in found.items() if not is_conclusive(outcome)]
+            unread = [node for node, outcome in found.items() if not _is_conclusive(outcome)]
             if unread:
                 return f"{path} can't be read through {node_names(unread)}: {found[unread[0]]}"
             if len({_value(outcome) for outcome in found.values()}) > 1:
@@ -90,7 +99,7 @@ class FinalChecks:
     def _ask_for(self, kind: str, node: int) -> Outcome:
         """Ask a node for an operation of this kind, after what it needs, and return the last outcome."""
         line = self._connect(node)
-        path, other = self._keys[0], self._keys[-1]
+        path, other = (self._keys[0], self._keys[-1]) if self._keys else ("", "")  # without keys there are only lists
         value = f"end-{self._clients}".encode()
         child = Create(f"{path}/end-{self._clients}", value)
         try:
@@ -111,6 +120,7 @@ class FinalChecks:
                         "check": Check(path),
                         "transaction": Transaction([Get(path), Set(other, value)]),
                         "multi-get": Transaction([Get(key) for key in dict.fromkeys((path, other))]),
+                        "list-read": ListTransaction([ReadList(self._lists.path(key)) for key in self._lists.keys[:2]]),
                     }
                     return _answer(line, others[kind])
         finally:
@@ -120,26 +130,40 @@ class FinalChecks:
         """Write the keys that are still unwritten, and return in words the first one that no node could write, or None."""
         for node in self._nodes():
             value = f"end-{self._clients}".encode()
-            answers = self._ask([node], [Set(path, value) for path in self._unwritten])[node]
+            answers = self._ask([node], {path: Set(path, value) for path in self._unwritten})[node]
             self._unwritten = [
-                path for path in self._unwritten if path not in answers or not is_conclusive(answers[path])
+                path for path in self._unwritten if path not in answers or not _is_conclusive(answers[path])
             ]
             if not self._unwritten:
                 return None
         path = self._unwritten[0]
         return f"no node takes a write of {path}: {answers[path]}"
 
-    def _ask(self, nodes: Sequence[int], asked: Sequence[Get | Set]) -> dict[int, dict[str, outcomes.Outcome]]:
-        """Send requests to all of these nodes at a time, and return for each the outcome of each key, up to the first one that
-        is not conclusive."""
-        found: dict[int, dict[str, outcomes.Outcome]] = {node: {} for node in nodes}
+    def _unwritable_list(self) -> str | None:
+        """Append to the lists that still need it, and return in words the first one to which no node could append, or None."""
+        outcome: Outcome | None = None
+        for node in self._nodes():
+            while self._unappended:
+                append = self._lists.append(self._unappended[0])
+                outcome = self._ask([node], {append.path: ListTransaction([append])})[node][append.path]
+                if not isinstance(outcome, Committed):
+                    break
+                self._unappended.pop(0)
+            else:
+                return None
+        return f"no node takes an append to {append.path}: {outcome}"
+
+    def _ask(self, nodes: Sequence[int], asked: Mapping[str, Request]) -> dict[int, dict[str, Outcome]]:
+        """Send the requests for these keys to all of these nodes at a time, and return for each the outcome of each key, up to
+        the first one that is not conclusive."""
+        found: dict[int, dict[str, Outcome]] = {node: {} for node in nodes}
         lines = {node: self._connect(node) for node in nodes}
-        for request in asked:
+        for path, request in asked.items():
             for node in lines:
-                lines[node].submit(request, partial(found[node].__setitem__, request.path))
+                lines[node].submit(cast(requests.Request, request), partial(found[node].__setitem__, path))
             for node in list(lines):
-                lines[node].wait(partial(contains, found[node], request.path), 2 * TIMEOUT_SECONDS)
-                if not is_conclusive(found[node][request.path]):
+                lines[node].wait(partial(contains, found[node], path), 2 * TIMEOUT_SECONDS)
+                if not _is_conclusive(found[node][path]):
                     lines.pop(node).close()
         for line in lines.values():
             line.close()
@@ -162,5 +186,12 @@ def _is_served(outcome: Outcome) -> bool:
     return isinstance(outcome, Ok | Committed) or (isinstance(outcome, Failed) and outcome.error in STATE_ERRORS)
 
 
-def _value(outcome: outcomes.Outcome) -> bytes | None:
+def _is_conclusive(outcome: Outcome) -> bool:
+    return isinstance(outcome, Committed) or is_conclusive(outcome)
+
+
+def _value(outcome: Outcome) -> object:
+    """Return what the read of a key has found, so that it can be compared: a value, or a list with its elements as text."""
+    if isinstance(outcome, Committed):
+        return str([[*found] for found in outcome.values if found is not None])
     return outcome.data if isinstance(outcome, Ok) else None

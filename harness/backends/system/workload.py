@@ -4,16 +4,20 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import cast
 
+from zab_chaos.faults.scenario import LISTS
 from zab_chaos.harness.backends.system.agenda import SystemAgenda
 from zab_chaos.harness.backends.system.clients import SystemClient
 from zab_chaos.harness.backends.system.history import HistoryFile
+from zab_chaos.harness.backends.system.lists import ListKeys
 from zab_chaos.harness.backends.system.mistakes import CALL_SECONDS, BackendMistake, describe, place_of_thread
+from zab_chaos.harness.client.transaction import ListTransaction
 from zab_chaos.harness.results.final_state import StateByNode
 from zab_chaos.harness.workload.open_loop import Counters, Lane, OpenLoop
-from zab_chaos.harness.workload.operations import LoadParameters
+from zab_chaos.harness.workload.operations import LoadParameters, key_path
 from zab_chaos.harness.workload.thread import ThreadedLoad
-from zab_chaos.node.tree.requests import Create, Set
+from zab_chaos.node.tree.requests import Create, Request, Set
 
 POLL_SECONDS = 0.05
 RAISED_SECONDS = 10.0  # of a client that only raises exceptions; the nodes may not be ready at once
@@ -23,6 +27,7 @@ class SystemLoad(ThreadedLoad):
     """Implements `zab_chaos.harness.backends.backend.Load`.
 
     `client` returns the client with a number, from 1. With `creates`, keys are written first by `create`, otherwise by `set`.
+    If there are only transactions on lists, these take the place of the keys, and get a first element.
     """
 
     def __init__(
@@ -35,18 +40,22 @@ class SystemLoad(ThreadedLoad):
         creates: bool,
         patience: float = RAISED_SECONDS,
         opaque: bool = False,
+        lists: ListKeys | None = None,
     ) -> None:
         """`patience`: a client that does nothing but raise exceptions for so many seconds is taken for wrong. `opaque`:
-        versions do not count, so conditions name versions that the client was told."""
+        versions do not count, so conditions name versions that the client was told. `lists`: the keys of its lists, if others
+        use them too."""
         super().__init__()
         self._load = load
+        self._creates = creates
         self._patience = patience
         self._lock = threading.Lock()  # of `_loop`, which all clients' threads use
         clients = [client(number) for number in range(1, load.clients + 1)]
         for each in clients:
             each.lock = self._lock
-        agenda = partial(SystemAgenda, created=[], opaque=opaque, creates=creates)
-        self._loop = OpenLoop(load, seed, history, clients, agenda, Create if creates else Set)
+        self._lists = ListKeys(load.keys) if lists is None else lists
+        agenda = partial(SystemAgenda, created=[], lists=self._lists, opaque=opaque, creates=creates)
+        self._loop = OpenLoop(load, seed, history, clients, agenda, self._first_write)
         self._grace_end = float("inf")
         self._threads = [
             threading.Thread(target=self._run, args=one, name=f"client-{one[0].number}", daemon=True)
@@ -84,6 +93,11 @@ class SystemLoad(ThreadedLoad):
                     )
         self._raise()
         return self.counters
+
+    def _first_write(self, key: int, data: bytes) -> Request:
+        if self._load.kinds <= {*LISTS}:
+            return cast(Request, ListTransaction([self._lists.append(key)]))
+        return (Create if self._creates else Set)(key_path(key), data)
 
     def _run(self, client: SystemClient, lane: Lane) -> None:
         begun = time.monotonic()

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from zab_chaos.faults.network import Pair
 from zab_chaos.faults.two_way_network import Way
 from zab_chaos.harness.backends.backend import RunOptions
 from zab_chaos.harness.backends.system import (
+    Append,
     Check,
     Client,
     Create,
@@ -21,7 +23,9 @@ from zab_chaos.harness.backends.system import (
     Exists,
     Failed,
     Get,
+    ListTransaction,
     Place,
+    ReadList,
     Request,
     Set,
     SystemBackend,
@@ -37,6 +41,7 @@ from zab_chaos.harness.backends.system.mistakes import BackendMistake
 from zab_chaos.harness.machine.connections import host_and_port
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.events import FINAL_CLIENTS
 
 SCENARIO = {"scenario": {"name": "two-keys", "nodes": 2}}
 
@@ -46,10 +51,16 @@ class Dicts(SystemBackend):
     `refusing` nodes refuse writes, and writes of `stuck` keys hang."""
 
     name = "dicts"
-    operations = frozenset({"get", "set", "create", "delete", "cas", "exists", "check", "transaction", "multi-get"})
+    operations = frozenset(
+        {
+            *("get", "set", "create", "delete", "cas", "exists", "check", "transaction", "multi-get"),
+            *("list-append", "list-read"),
+        }
+    )
 
     def __init__(self) -> None:
         self.held: dict[int, dict[str, bytes | None]] = {1: {}, 2: {}}
+        self.lists: dict[int, dict[str, list[int]]] = {1: {}, 2: {}}
         self.asked: list[tuple[int, str]] = []
         self.refusing: set[int] = set()
         self.stuck: set[str] = set()
@@ -64,7 +75,7 @@ class Dicts(SystemBackend):
 
 
 def kind_of(request: Request) -> str:
-    if isinstance(request, Transaction):
+    if isinstance(request, Transaction | ListTransaction):
         return request.op
     return "cas" if isinstance(request, Set) and request.version >= 0 else type(request).__name__.lower()
 
@@ -80,6 +91,8 @@ class OfDict(Client):
         self._backend.served.append(kind)
         if isinstance(request, Transaction):
             return then(committed([b"" for step in request.steps if isinstance(step, Get)]))
+        if isinstance(request, ListTransaction):
+            return then(self._on_lists(request))
         if isinstance(request, Delete):
             for held in self._backend.held.values():
                 held.pop(request.path, None)
@@ -101,6 +114,20 @@ class OfDict(Client):
             return then(Failed("no node", ""))
         value = held[request.path]
         return then(Unknown("it hangs") if value is None else done(value, version=0))
+
+    def _on_lists(self, request: ListTransaction) -> object:
+        paths = {step.path for step in request.steps}
+        self._backend.asked += [(self._node, step.path) for step in request.steps]
+        if request.op == "list-append" and (self._node in self._backend.refusing or paths & self._backend.stuck):
+            return Failed("no leader", "not here")
+        found = []
+        for step in request.steps:
+            if isinstance(step, ReadList):
+                found.append(self._backend.lists[self._node].get(step.path, []))
+            else:
+                for lists in self._backend.lists.values():
+                    lists.setdefault(step.path, []).append(step.element)
+        return committed(found)
 
     def close(self) -> None: ...
 
@@ -278,7 +305,7 @@ def test_after_an_inconclusive_answer_a_node_is_asked_for_no_more_keys(run: Run)
     assert (2, "/key-1") not in run.backend.asked
 
 
-KINDS = ("exists", "cas", "check", "create", "delete", "multi-get", "transaction")
+KINDS = ("exists", "cas", "check", "create", "delete", "multi-get", "transaction", "list-read")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -306,6 +333,102 @@ def test_what_is_deleted_at_the_end_was_created_for_that(tmp_path: Path) -> None
     run.write(Set("/key-0", b"1"))
     assert run.deployment.disagreement() is None
     assert sorted(run.backend.held[1]) == ["/key-0", "/key-1"]
+
+
+ONLY_LISTS = {"set": 0, "get": 0, "list-append": 1, "list-read": 1}
+APPENDED = ListTransaction([Append("/list-1", 90), ReadList("/list-2")])
+
+
+def test_lists_are_read_through_each_node(tmp_path: Path) -> None:
+    run = Run(tmp_path, "list-append", "list-read")
+    run.write(APPENDED)
+    run.backend.asked.clear()
+    assert run.deployment.disagreement() is None
+    first = [path for node, path in run.backend.asked if node == 2][:3]
+    assert first == ["/key-0", "/key-1", "/list-1"]  # nobody has asked for an append to the second list
+
+
+def test_lists_that_are_not_the_same_through_each_node_are_reported(tmp_path: Path) -> None:
+    run = Run(tmp_path, **ONLY_LISTS)
+    run.write(APPENDED)
+    run.backend.lists[2]["/list-1"] = [90]
+    assert run.backend.lists[1]["/list-1"] == [90, 90]
+    assert run.deployment.disagreement() == "/list-1 is not the same through node-1, node-2"
+    run.backend.lists[2]["/list-1"] = [90, 90]
+    assert run.deployment.disagreement() is None
+
+
+def test_of_many_lists_those_with_the_latest_appends_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zab_chaos.harness.backends.system.final_checks.MAX_KEYS", 2)
+    run = Run(tmp_path)
+    for number in (1, 2, 3, 1):
+        run.write(ListTransaction([Append(f"/list-{number}", 90)]))
+    run.backend.asked.clear()
+    assert run.deployment.disagreement() is None
+    lists = [path for node, path in run.backend.asked if node == 1 and path.startswith("/list")]
+    assert lists == 2 * ["/list-3", "/list-1"]
+
+
+def test_each_list_in_use_takes_an_append_through_some_node(tmp_path: Path) -> None:
+    run = Run(tmp_path, **ONLY_LISTS)
+    run.backend.refusing = {1}
+    assert run.deployment.disagreement() is None
+    assert run.deployment.disagreement() is None
+    assert run.backend.lists[1] == {
+        "/list-1": [2],
+        "/list-2": [1],
+    }  # node 1 has refused the first; and each is taken once
+    assert not any(path.startswith("/key") for _, path in run.backend.asked)
+
+
+def test_a_list_to_which_no_node_can_append_is_reported(tmp_path: Path) -> None:
+    run = Run(tmp_path, **ONLY_LISTS)
+    run.backend.stuck = {"/list-2"}
+    for _ in range(2):
+        assert str(run.deployment.disagreement()).startswith(
+            "no node takes an append to /list-2: Failed(error='no leader'"
+        )
+    run.backend.stuck = set()
+    assert run.deployment.disagreement() is None
+    run.deployment.on_healed()
+    run.backend.hanging = "list-append"
+    assert run.deployment.disagreement() == "no node takes an append to /list-1: Unknown(why='it hangs')"
+
+
+def test_what_is_read_and_appended_in_the_end_is_recorded(tmp_path: Path) -> None:
+    run = Run(tmp_path, **ONLY_LISTS)
+    assert run.deployment.disagreement() is None
+    lines = [json.loads(line) for line in (tmp_path / "ops.jsonl").read_text().splitlines()]
+    assert [line["lists"] for line in lines if line["type"] == "complete"] == [[[], []], [], [], *4 * [[[1]]]]
+    assert all(line["client"] > FINAL_CLIENTS for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("has", "asked"), [({"list-append", "list-read"}, "/list-1"), ({"get", "list-read"}, "/key-0")]
+)
+def test_a_node_that_lost_its_disk_is_asked_for_what_its_clients_know(
+    tmp_path: Path, has: set[str], asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Dicts, "operations", frozenset(has))
+    run = Run(tmp_path, **ONLY_LISTS)
+    assert run.deployment._reads(2)
+    assert run.backend.asked == [(2, asked)]
+    run.backend.hanging = "list-read" if asked == "/list-1" else "get"
+    assert not run.deployment._reads(2)
+
+
+@pytest.mark.parametrize("level", [None, "serializable"])
+def test_each_place_has_the_level_of_isolation(
+    tmp_path: Path, level: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path)
+    monkeypatch.setattr(run.deployment, "_two_way_proxies", lambda made, stack: None)
+    expect = replace(run.deployment._scenario.expect, isolation=level)
+    monkeypatch.setattr(run.deployment, "_scenario", replace(run.deployment._scenario, expect=expect))
+    with ExitStack() as stack:
+        run.deployment._build(stack)
+        places = run.deployment.cluster.places
+    assert {place.isolation for place in places.values()} == {level or "strict-serializable"}
 
 
 @pytest.mark.parametrize(
