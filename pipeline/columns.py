@@ -206,6 +206,7 @@ OPERATIONS = Table(
         Column("sequential", "boolean", "", "invoke: whether the create appends a number to the path"),
         Column("steps", TEXT, "JSON", "multi: [{op, path, value, version}, ...]; when complete [[path, version], ...]"),
         Column("values", "array<bigint>", "CRC-32", "complete: what each read of a transaction has found"),
+        Column("lists", "array<array<bigint>>", "", "complete: the elements that each read of a list has found"),
         Column("children", "array<string>", "", "complete: the result of a children read"),
         Column("outcome", TEXT, "", "complete: ok, failed (certainly without effect) or unknown"),
         Column("error", TEXT, "", "complete: why it failed"),

@@ -211,8 +211,9 @@ def test_every_field_of_a_line_is_in_its_column(spark: Any, tmp_path: Path) -> N
         "path": "/s-",
         "sequential": True,
     }
+    found = {"type": "complete", "t": 5, "client": 10, "seq": 1, "node": 1, "outcome": "ok", "lists": [[1, 2], []]}
     with (run / "ops.jsonl").open("a") as file:
-        file.writelines(json.dumps(it) + "\n" for it in (asked, told, listed, made))
+        file.writelines(json.dumps(it) + "\n" for it in (asked, told, listed, made, found))
     ingest(spark, find([str(run)]), tmp_path / "tables")
 
     def rows(table: c.Table, condition: str) -> list[Any]:
@@ -225,6 +226,7 @@ def test_every_field_of_a_line_is_in_its_column(spark: Any, tmp_path: Path) -> N
     assert (cut["keep"], cut["last"]) == ([1, 5], [1, 7])
     assert (refused["peer"], refused["what"], refused["why"]) == (None, "frame", "garbled")
     assert (client["state"], client["client"]) == ("connected", 2**63 - 1)
-    multi, answer, children, create = rows(c.OPERATIONS, "client >= 7")
+    multi, answer, children, create, read = rows(c.OPERATIONS, "client >= 7")
     assert (json.loads(multi["steps"]), json.loads(answer["steps"])) == (steps, done)
     assert (children["children"], create["sequential"], multi["sequential"]) == (["a", "b"], True, None)
+    assert (read["lists"], create["lists"]) == ([[1, 2], []], None)

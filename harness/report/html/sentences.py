@@ -1,15 +1,18 @@
 """Describes lines of a run's folder (trace, operations, sessions, faults) as sentences. All reports use it."""
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
-from zab_chaos.model.events import TRANSACTIONS, ZxidPair, packed
+from zab_chaos.model.events import LISTS, TRANSACTIONS, ZxidPair, packed
 from zab_chaos.model.oracle.evidence import loss_words, show, zxid_range
 from zab_chaos.node.core import digest as dg
 
 Line = dict[str, Any]
 RANGES_SHOWN = 12  # consecutive ranges of a log
 STEPS_SHOWN = 8  # steps of a multi
+RANGE_LEAST = 4  # consecutive elements of a list that are shown as a range
 DATA_SHOWN = 60  # characters of what a foreign system calls a transaction
 
 
@@ -120,17 +123,33 @@ def _field(line: Line, name: str, words: str) -> str:
 
 
 def _operation(line: Line) -> str:
-    """Return `set /a`, or `multi (set /a, delete /b)`, or `transaction (get /a, set /b to 123)`."""
+    """Return `set /a`, or `multi (set /a, delete /b)`, or `transaction (get /a, set /b to 123)`, or
+    `list-append (append 3 to /a, read /b)`."""
     if not line.get("steps"):
         return f"{line['op']} {line['path']}"
-    if line["op"] in TRANSACTIONS:
-        to = [f"{step['path']} to {step['value']}" if step["op"] == "set" else step["path"] for step in line["steps"]]
-        return f"{line['op']} ({_listed(list(zip((step['op'] for step in line['steps']), to, strict=True)))})"
-    return f"{line['op']} ({_listed([(step['op'], step['path']) for step in line['steps']])})"
+    told = _with_value if line["op"] in TRANSACTIONS | LISTS else itemgetter("path")
+    return f"{line['op']} ({_listed([(step['op'], told(step)) for step in line['steps']])})"
+
+
+def _with_value(step: Line) -> str:
+    """Return the path of a step of a transaction and what the step writes."""
+    path: str = step["path"]
+    if step["op"] == "set":
+        return f"{path} to {step['value']}"
+    return f"{step['value']} to {path}" if step["op"] == "append" else path
 
 
 def _found(values: Sequence[int | None]) -> str:
     return ", ".join("no key" if value is None else str(value) for value in values)
+
+
+def _elements(found: Sequence[int]) -> str:
+    """Return `[1, 3, 5 to 64]`: consecutive elements as a range, if they are many."""
+    words: list[str] = []
+    for _, pairs in groupby(enumerate(found), lambda pair: pair[1] - pair[0]):
+        run = [element for _, element in pairs]
+        words += [f"{run[0]} to {run[-1]}"] if len(run) >= RANGE_LEAST else map(str, run)
+    return f"[{', '.join(words)}]"
 
 
 def _listed(steps: Sequence[Sequence[Any]]) -> str:
@@ -168,7 +187,7 @@ MILESTONES: dict[str, Callable[[Line], str]] = {
 OPERATIONS: dict[str, Callable[[Line], str]] = {
     "invoke": lambda line: (
         f"sent {_operation(line)} to node {line['node']} (seq {line['seq']})"
-        + ("" if line["op"] in TRANSACTIONS else _field(line, "value", "value"))
+        + ("" if line["op"] in TRANSACTIONS | LISTS else _field(line, "value", "value"))
         + _field(line, "version", "if its version is")
     ),
     "complete": lambda line: (
@@ -176,6 +195,7 @@ OPERATIONS: dict[str, Callable[[Line], str]] = {
         + (f", zxid {_zxid(line['zxid'])}" if line.get("zxid") else "")
         + _field(line, "value", "value")
         + (f", which found {_found(line['values'])}" if line.get("values") else "")
+        + (f", which found {', '.join(map(_elements, line['lists']))}" if line.get("lists") else "")
         + _field(line, "version", "version")
         + (f": {line['error']}" if line.get("error") else "")
     ),

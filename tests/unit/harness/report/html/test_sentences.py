@@ -56,6 +56,24 @@ def test_lines_of_sessions(line: dict[str, Any], words: str) -> None:
             "sent transaction (get /a, set /b to 77) to node 2 (seq 5)",
         ),
         (
+            {
+                "type": "invoke",
+                "op": "list-append",
+                "path": "/list-2",
+                "value": 3,
+                "steps": [{"op": "append", "path": "/list-1", "value": 3}, {"op": "read", "path": "/list-2"}],
+            },
+            "sent list-append (append 3 to /list-1, read /list-2) to node 2 (seq 5)",
+        ),
+        (
+            {"type": "complete", "outcome": "ok", "lists": [[1, 2], []]},
+            "answered ok by node 2 (seq 5), which found [1, 2], []",
+        ),
+        (
+            {"type": "complete", "outcome": "ok", "lists": [[1, 2, 3, 5, 6, 7, 8, 4, 10]]},
+            "answered ok by node 2 (seq 5), which found [1, 2, 3, 5 to 8, 4, 10]",
+        ),
+        (
             {"type": "complete", "outcome": "ok", "values": [77, None]},
             "answered ok by node 2 (seq 5), which found 77, no key",
         ),
