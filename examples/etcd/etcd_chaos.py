@@ -8,14 +8,18 @@ from contextlib import closing
 from typing import Any, ClassVar
 
 from zab_chaos.harness.backends.system import (
+    Append,
     BlockingClient,
     Create,
     Delete,
     Failed,
     Get,
+    ListTransaction,
     Outcome,
     Place,
+    ReadList,
     Request,
+    Set,
     SystemBackend,
     Transaction,
     committed,
@@ -29,7 +33,9 @@ class Etcd(SystemBackend):
     """Runs the `etcd` that is on the PATH, one process for each node."""
 
     name = "etcd"
-    operations = frozenset({"get", "set", "cas", "create", "delete", "transaction", "multi-get"})
+    operations = frozenset(
+        {"get", "set", "cas", "create", "delete", "transaction", "multi-get", "list-append", "list-read"}
+    )
     one_address = True
     survives_wipe = False
     opaque_versions = True  # a key's mod_revision, which counts the writes of all keys
@@ -109,7 +115,9 @@ class EtcdClient(BlockingClient):
     def ask(self, request: Request) -> Outcome:
         if isinstance(request, Transaction):
             return self._transaction(request)
-        key = {"key": encoded(request.path.encode())}
+        if isinstance(request, ListTransaction):
+            return self._on_lists(request)
+        key = {"key": key_of(request.path)}
         if isinstance(request, Get):
             found = self._connection.ask("kv/range", self._action(request)["request_range"]).get("kvs")
             return done(value(found[0]), version(found[0])) if found else no_node(request)
@@ -137,9 +145,30 @@ class EtcdClient(BlockingClient):
         found = [result["response_range"].get("kvs") for result in results if "response_range" in result]
         return committed([value(kvs[0]) if kvs else None for kvs in found])
 
+    def _on_lists(self, request: ListTransaction) -> Outcome:
+        """Read the lists, which are values in JSON. Write those with new elements, on condition that none has changed since."""
+        paths = list(dict.fromkeys(step.path for step in request.steps))
+        asked = self._connection.ask("kv/txn", {"success": [self._action(Get(path)) for path in paths]})
+        held = [result["response_range"].get("kvs") for result in asked["responses"]]
+        lists = {path: json.loads(value(kvs[0])) if kvs else [] for path, kvs in zip(paths, held, strict=True)}
+        revisions = {path: version(kvs[0]) if kvs else 0 for path, kvs in zip(paths, held, strict=True)}
+        found = []
+        for step in request.steps:
+            if isinstance(step, ReadList):
+                found.append(list(lists[step.path]))
+            else:
+                lists[step.path].append(step.element)
+        changed = dict.fromkeys(step.path for step in request.steps if isinstance(step, Append))
+        if changed:
+            compare = [{"key": key_of(path), "target": "MOD", "mod_revision": it} for path, it in revisions.items()]
+            puts = [self._action(Set(path, json.dumps(lists[path]).encode())) for path in changed]
+            if not self._connection.ask("kv/txn", {"compare": compare, "success": puts}).get("succeeded"):
+                return Failed("conflict", "another client has changed a list in between")
+        return committed(found)
+
     def _action(self, step: Request) -> dict[str, Any]:
         """Return the part of a transaction that reads or writes a key."""
-        key = encoded(step.path.encode())
+        key = key_of(step.path)
         if isinstance(step, Get):
             return {"request_range": {"key": key, "serializable": self._serializable}}
         return {"request_put": {"key": key, "value": encoded(step.data)}}
@@ -150,6 +179,10 @@ class EtcdClient(BlockingClient):
 
 def no_node(request: Request) -> Failed:
     return Failed("no node", f"there is no key {request.path}")
+
+
+def key_of(path: str) -> str:
+    return encoded(path.encode())
 
 
 def value(kv: dict[str, str]) -> bytes:

@@ -7,13 +7,16 @@ from contextlib import closing, suppress
 from typing import Any, ClassVar
 
 from zab_chaos.harness.backends.system import (
+    Append,
     BlockingClient,
     Create,
     Delete,
     Failed,
     Get,
+    ListTransaction,
     Outcome,
     Place,
+    ReadList,
     Request,
     Set,
     SystemBackend,
@@ -50,7 +53,7 @@ class Redis(SystemBackend):
     """Runs the `redis-server` that is on the PATH, as a server and as a Sentinel for each node. The first master is node 1."""
 
     name = "redis"
-    operations = frozenset({"get", "set", "create", "delete", "transaction", "multi-get"})
+    operations = frozenset({"get", "set", "create", "delete", "transaction", "multi-get", "list-append", "list-read"})
     one_address = True
     one_port = True
     more_peer_ports = 1  # that of Sentinel
@@ -178,7 +181,7 @@ class RedisClient(BlockingClient):
                 self._connection = Connection(self._places[master].client, self._timeout)
         except (OSError, RedisError) as error:
             return Failed("no leader", repr(error))
-        steps = request.steps if isinstance(request, Transaction) else [request]
+        steps = request.steps if isinstance(request, Transaction | ListTransaction) else [request]
         try:
             (role, *_), *results = self._connection.at_once([["ROLE"], *map(command, steps)])
         except RedisError as error:  # so nothing was executed
@@ -187,14 +190,22 @@ class RedisClient(BlockingClient):
             return Failed("no leader", "a replica may be behind")
         if isinstance(request, Transaction):
             return committed([result for step, result in zip(steps, results, strict=True) if isinstance(step, Get)])
+        if isinstance(request, ListTransaction):
+            return committed(
+                [[*map(int, it)] for step, it in zip(steps, results, strict=True) if isinstance(step, ReadList)]
+            )
         return outcome(request, results[0])
 
     def hang_up(self) -> None:
         self._connection.close()
 
 
-def command(request: Request) -> Sequence[str | bytes]:
+def command(request: Request | ReadList | Append) -> Sequence[str | bytes]:
     match request:
+        case ReadList(path):
+            return ["LRANGE", path, "0", "-1"]
+        case Append(path, element):
+            return ["RPUSH", path, str(element)]
         case Get(path):
             return ["GET", path]
         case Delete(path):

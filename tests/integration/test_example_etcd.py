@@ -167,6 +167,68 @@ def test_transactions_are_judged_together(
     assert {one.get("op") for one in lines if (one["client"], one["seq"]) in committed} >= {"transaction", "multi-get"}
 
 
+@pytest.mark.parametrize(
+    ("scenario", "defect", "judged"),
+    [
+        ("lists", [], "PASS"),
+        ("lists", ["--defect", "stale-reads"], "VIOLATION"),
+        ("serializable-lists", ["--defect", "stale-reads"], "PASS"),
+    ],
+)
+def test_transactions_on_lists_are_judged_by_the_level_that_is_asked_for(
+    environment: dict[str, str], tmp_path: Path, scenario: str, defect: list[str], judged: str
+) -> None:
+    """A stale read at a node that is cut off has a place in an order of all transactions, but not in real time."""
+    words = ["run", str(EXAMPLE / "scenarios" / f"{scenario}.toml"), "--on", "etcd", *defect]
+    _, answer, said = zab(environment, tmp_path, *words)
+    assert answer["verdict"] == judgements(answer)["isolation"] == judged, (answer["reasons"], said)
+    (run,) = tmp_path.glob("results/*/*/run.json")
+    level = "serializable" if scenario == "serializable-lists" else "strict-serializable"
+    assert json.loads(run.read_text())["expect"]["isolation"] == level
+    lines = [json.loads(line) for line in run.with_name("ops.jsonl").read_text().splitlines()]
+    answers = {(one["client"], one["seq"]): one for one in lines if one["type"] == "complete"}
+    kinds = [(one["op"], answers[one["client"], one["seq"]].get("error")) for one in lines if one["type"] == "invoke"]
+    assert {("list-append", None), ("list-append", "conflict"), ("list-read", None)} <= set(kinds)
+
+
+# A list that is read and written back without a condition, as some users of etcd do.
+BLIND = """
+import json
+import etcd_chaos
+from zab_chaos.harness.backends.system import Append, Get, Set, committed
+
+class Client(etcd_chaos.EtcdClient):
+    def ask(self, request):
+        found, steps = [], getattr(request, "steps", None)
+        if steps is None:
+            return super().ask(request)
+        for step in steps:
+            held = super().ask(Get(step.path))
+            elements = json.loads(getattr(held, "data", None) or "[]")
+            if isinstance(step, Append):
+                super().ask(Set(step.path, json.dumps([*elements, step.element]).encode()))
+            else:
+                found.append(elements)
+        return committed(found)
+
+class Etcd(etcd_chaos.Etcd):
+    isolation = "read-committed"
+
+    def client(self, place, timeout):
+        return Client(place.client, timeout)
+"""
+
+
+def test_lost_appends_are_found_at_a_weak_level_too(tmp_path: Path) -> None:
+    environment = installed(tmp_path, EXAMPLE, "etcd = blind:Etcd")
+    (tmp_path / "site" / "blind.py").write_text(BLIND)
+    text = (EXAMPLE / "scenarios" / "lists.toml").read_text().partition("[[fault]]")[0]
+    scenario = tmp_path / "lists.toml"
+    scenario.write_text(text.replace("duration = 10", "duration = 3"))
+    _, answer, said = zab(environment, tmp_path, "run", str(scenario), "--on", "etcd")
+    assert answer["verdict"] == judgements(answer)["isolation"] == "VIOLATION", (answer["reasons"], said)
+
+
 # Reads of the node's own copy, in a backend that says so. Or of the copies of all nodes, in turn.
 SERIALIZABLE = """
 import itertools
