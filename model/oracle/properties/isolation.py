@@ -1,7 +1,7 @@
 """The checker for transactions on lists: they are as isolated from each other as the system promises."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby, islice, pairwise
+from itertools import islice, pairwise
 
 from zab_chaos.model.isolation import DEFAULT_LEVEL, LEVELS, Anomaly, Level, Order, Strength
 from zab_chaos.model.oracle.cycles import Edge, Graph, Kind, Shape, shortest_cycle, transactions_of_a_cycle
@@ -53,10 +53,10 @@ class Isolation(Checker):
             self._report(read.words, read.requests)
         level = LEVELS[asked]
         graph = dependencies(history, sessions(requests), level.order)
-        for cycle in self._cycles(graph, level):
+        for cycle in map(_told, self._cycles(graph, level)):
             anomaly = classified(cycle)
             allowed = f"the strongest level that allows it is {' or '.join(anomaly.allowed_by)}"
-            words = f"{anomaly.name}: {'; '.join(_steps(cycle, history.committed))}"
+            words = f"{anomaly.name}: {'; '.join(_step(edge, history.committed) for edge in cycle)}"
             words += f"; {allowed if anomaly.allowed_by else 'no level allows it'}"
             self._report(words, [history.committed[edge.source] for edge in cycle])
 
@@ -88,35 +88,42 @@ def _with_order(shape: Shape, order: Order) -> Shape:
 def classified(cycle: Sequence[Edge]) -> Anomaly:
     """Return which anomaly a cycle is: the name of Adya, or that of Elle for cycles without two anti-dependencies in a row."""
     kinds = [edge.kind for edge in cycle]
-    anti = kinds.count(Kind.RW)
-    if any(one is other is Kind.RW for one, other in pairwise([*kinds, kinds[0]])):
-        known, words, strength = "G2", "write skew", Strength.SERIALIZABLE
-    elif anti or Kind.FIRST in kinds:
-        strength = Strength.SNAPSHOT_ISOLATION
-        if Kind.FIRST in kinds:
-            known, words = "P4", "lost update"
-        else:
-            known, words = ("G-single", "read skew") if anti == 1 else ("G-nonadjacent", "long read skew")
-    else:
-        strength = Strength.READ_COMMITTED
-        known, words = ("G1c", "circular information flow") if Kind.WR in kinds else ("G0", "dirty writes")
+    known, words, strength = _known(kinds)
     if Kind.REAL_TIME in kinds:
-        return Anomaly(f"{known}-realtime ({words} against real time)", Level(strength, Order.REAL_TIME))
+        return Anomaly(f"{known}-realtime ({words})", Level(strength, Order.REAL_TIME))
     if Kind.SESSION in kinds:
-        return Anomaly(f"{known}-session ({words} against the order of a session)", Level(strength, Order.SESSION))
+        return Anomaly(f"{known}-session ({words})", Level(strength, Order.SESSION))
     return Anomaly(f"{known} ({words})", Level(strength))
 
 
-def _steps(cycle: Sequence[Edge], committed: Sequence[Request]) -> Iterator[str]:
-    """Yield in words why each transaction of a cycle comes before the next one. Steps in time in a row are one."""
+def _known(kinds: Sequence[Kind]) -> tuple[str, str, Strength]:
+    """Return the name of a cycle with such edges, what it is called, and the weakest strength that forbids it."""
+    anti = kinds.count(Kind.RW)
+    if any(one is other is Kind.RW for one, other in pairwise([*kinds, kinds[0]])):
+        return "G2", "write skew", Strength.SERIALIZABLE
+    if Kind.FIRST in kinds:
+        return "P4", "lost update", Strength.SNAPSHOT_ISOLATION
+    if anti > 1:
+        return "G-nonadjacent", "long read skew", Strength.SNAPSHOT_ISOLATION
+    if anti:  # if nothing else was read or written, only the time shows that the read was too old
+        met = {Kind.WW, Kind.WR}.intersection(kinds)
+        return "G-single", "read skew" if met else "stale read", Strength.SNAPSHOT_ISOLATION
+    if Kind.WR in kinds:
+        return "G1c", "circular information flow", Strength.READ_COMMITTED
+    return "G0", "dirty writes", Strength.READ_COMMITTED
+
+
+def _told(cycle: Sequence[Edge]) -> list[Edge]:
+    """Return a cycle as it is told: from its first transaction on that another one has met. Edges in time in a row are one."""
     begin = min((edge.source, place) for place, edge in enumerate(cycle) if edge.kind < Kind.SESSION)[1]
-    for timed, group in groupby([*cycle[begin:], *cycle[:begin]], key=lambda edge: edge.kind >= Kind.SESSION):
-        edges = list(group)
-        if timed:
-            whole = Edge(edges[0].source, edges[-1].target, max(edge.kind for edge in edges))
-            yield _step(whole, committed)
+    found: list[Edge] = []
+    for edge in (*cycle[begin:], *cycle[:begin]):
+        before = found[-1] if found else None
+        if before is not None and min(before.kind, edge.kind) >= Kind.SESSION:
+            found[-1] = Edge(before.source, edge.target, max(before.kind, edge.kind))
         else:
-            yield from (_step(edge, committed) for edge in edges)
+            found.append(edge)
+    return found
 
 
 def _step(edge: Edge, committed: Sequence[Request]) -> str:
