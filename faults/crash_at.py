@@ -1,6 +1,7 @@
 """Faults at a crash point: a node dies, pauses, or its disk fails when it reaches a named point of the protocol or the disk."""
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
+from functools import partial
 from random import Random
 from signal import SIGKILL
 from typing import Any, get_args
@@ -12,6 +13,7 @@ from zab_chaos.faults.kind import Confirmation, Fault, FaultContext, HealOrder, 
 from zab_chaos.faults.process import (
     CRASH_AT,
     ENOUGH,
+    STEP,
     NodeDown,
     awake_nodes,
     command_all,
@@ -40,11 +42,30 @@ def enough_reached(fault: Fault, reached: Sized) -> bool:
     return len(reached) >= {"all": len(fault.nodes), "one": 1, "none": 0}[fault.params["enough"]]
 
 
+def disarm_once_armed(
+    context: FaultContext, node: int, point: str, disarm: Callable[[], dict[str, Any] | None]
+) -> dict[str, Any]:
+    """Send a node the command `disarm`, again as long as it says that it has not armed the point yet. Return its answer, empty
+    if it has ended.
+
+    A point that was lifted before would be a fault that was never there. Raises ClusterError if the node takes too long.
+    """
+    deadline = context.host.now() + context.patience
+    while (answer := disarm()) is not None and answer.get("arming"):
+        if context.host.now() >= deadline:
+            raise ClusterError(
+                f"node {node} was told to arm {point}, and has not done so within {context.patience:g} s"
+            )
+        context.host.sleep(STEP)
+    return answer or {}
+
+
 class CrashAt(NodeDown):
     """A crash at a point that is armed through the control port.
 
     The injection is confirmed when the point is armed, the healing only if the point was reached. An exit status does not say
-    which of several points it was: the judge compares that with the node's trace.
+    which of several points it was: the judge compares that with the node's trace. Unless the schedule is drawn, at least one
+    node must have taken the command: with `enough` none, nothing else shows that there was a fault.
     """
 
     action = "crash"
@@ -54,6 +75,7 @@ class CrashAt(NodeDown):
         self.point: str = params["point"]
         self.pids: dict[int, int | None] = {}
         self.actions: dict[int, str] = {}  # by node: what it was told to do at the point
+        self.answered: set[int] = set()  # nodes that have answered the command to arm it
         self.exits: dict[int, int] = {}  # exit statuses of the nodes that have ended since, at the point or otherwise
         self.to_wipe: list[int] = []
         self.disarmed: set[int] = set()
@@ -64,7 +86,8 @@ class CrashAt(NodeDown):
         for node in self.nodes:
             arguments = self._action_at_point(node)
             self.actions[node] = arguments["action"]
-            command_unless_paused(self.cluster, node, "arm", {"point": self.point, **arguments})
+            answer = command_unless_paused(self.cluster, node, "arm", {"point": self.point, **arguments})
+            self.answered |= {node} if answer is not None else set()
 
     def _action_at_point(self, node: int) -> dict[str, Any]:
         """Return the action at the point, as arguments of the command `arm`.
@@ -78,7 +101,8 @@ class CrashAt(NodeDown):
         return {"action": variant, "seed": self.context.random.getrandbits(32)}
 
     def injected(self) -> Confirmation:
-        return Confirmation(all(self._armed(node) for node in self.nodes), self._evidence())
+        armed = all(self._armed(node) for node in self.nodes)
+        return Confirmation(armed and (self.context.drawn or bool(self.answered)), self._evidence())
 
     def on_killed(self, nodes: Sequence[int]) -> None:
         """Take note that another fault killed nodes: they will not reach the point, and their exit proves nothing."""
@@ -100,7 +124,8 @@ class CrashAt(NodeDown):
         for node in self.nodes:
             if self.cluster.alive(node) and node not in self.exits and node not in self.disarmed:
                 arguments = {"point": self.point, "action": self.actions.get(node, self.action)}
-                command_if_up(self.cluster, node, "disarm", arguments)
+                send = partial(command_if_up, self.cluster, node, "disarm", arguments)
+                disarm_once_armed(self.context, node, self.point, send)
                 self.disarmed.add(node)
 
     def recovered(self) -> Confirmation:
@@ -302,11 +327,13 @@ class PauseAt(Fault):
         Both are needed: the node may be paused at the point of another fault, with this point still ahead. It may reach
         this point before it takes the command `disarm`; then it is resumed again. Raises ClusterError if it stays paused.
         """
+        point = self.params["point"]
+        send = partial(self.cluster.control, node, "disarm", point=point, action="pause")
         for _ in range(RESUMES):
             if self.cluster.paused(node):
                 self.cluster.resume(node)
             try:
-                answer = self.cluster.control(node, "disarm", point=self.params["point"], action="pause")
+                answer = disarm_once_armed(self.context, node, point, send)
             except ClusterError:
                 if not self.cluster.alive(node):
                     return

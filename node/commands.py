@@ -116,15 +116,15 @@ class Commands:
         self._pending_points.append((self._clock.now_ns() + ARMING_DELAY, point, action, seed))
 
     def disarm(self, point: str | None = None, action: str | None = None) -> dict[str, Any]:
-        """Disarm one point, named as it was armed, or all. The answer says whether it was still armed: it was not reached."""
+        """Disarm one point, named as it was armed, or all. The answer says whether it was still armed: it was not reached.
+
+        A point that is not armed yet is not lifted: else the fault would never have been there. Then the answer has `arming`,
+        and the command must be sent again.
+        """
         armed = self._crash.disarm(point, action)
-        pending = [it for it in self._pending_points if point in (None, it[1]) and action in (None, it[2])]
-        if point is not None:
-            pending = [] if armed else pending[:1]
-        for it in pending:
-            self._pending_points.remove(it)
         self._replica.install_disk_hook()
-        return {"armed": armed or bool(pending)}
+        pending = any(point in (None, it[1]) and action in (None, it[2]) for it in self._pending_points)
+        return {"armed": armed, "arming": pending and not (armed and point is not None)}
 
     # The answers of two such commands in one life show the effect of the fault between them. Their counts show whether another
     # command of the same kind came in between.

@@ -114,6 +114,7 @@ def _check_own_faults(facts: Facts, heals: Mapping[int | str, Heal]) -> Iterator
         own = [it for it in in_time(facts.node_faults, inject.t, end) if it.node in inject.nodes]
         if inject.id in heals:
             yield from _check_reached(inject, heals[inject.id], own)
+            yield from _check_was_armed(facts, inject, heals[inject.id], own)
         if inject.do in COMMANDED and inject.confirmed:
             yield from _check_commanded(facts, inject, end, [it for it in own if it.do == inject.do])
 
@@ -153,6 +154,23 @@ def _check_reached(inject: Inject, heal: Heal, own: Sequence[NodeFault]) -> Iter
         if heal.confirmed and len(reached) < needed:
             who = node_names(sorted(reached))
             yield f"fault {inject.id} ({inject.do}) is confirmed, but by the traces {who} reached {point}", [heal]
+
+
+def _check_was_armed(facts: Facts, inject: Inject, heal: Heal, own: Sequence[NodeFault]) -> Iterator[Contradiction]:
+    """Check that each node has traced that it armed the point of a confirmed fault, unless it did not live on, or another fault
+    hit it meanwhile.
+
+    With `enough` none the fault is confirmed although no node has reached the point; but each must have been able to.
+    """
+    point = inject.params.get("point")
+    if point is None or not heal.confirmed or facts.run.evidence != TRACES:
+        return
+    for node in sorted({*inject.nodes} - {it.node for it in own if it.detail == point}):
+        life = facts.nodes[node].life_at(inject.t)
+        lived_on = life is not None and life.last.t > heal.t
+        if lived_on and not _is_touched_meanwhile(facts, inject, heal, [node]):
+            who = f"fault {inject.id} ({inject.do}) is confirmed, and the trace of node {node}"
+            yield f"{who} does not have that it armed {point}", [inject, heal]
 
 
 def _check_commanded(facts: Facts, inject: Inject, end: int, own: Sequence[NodeFault]) -> Iterator[Contradiction]:

@@ -1064,6 +1064,56 @@ def fault_crash_point_is_another_one() -> Story:
     return _dies_at("before-send:ACK")
 
 
+def _point_not_reached(*states: str, other: str | None = None) -> Story:
+    """Node 2 need not reach the point that a fault arms, and traces these states of it. `other`: another fault meanwhile."""
+    story = ensemble()
+    story.inject("pause-at", [2], params={"point": "after-sync:TXN", "enough": "none"})
+    for state in states:
+        story.event(2, "fault", do="crash-at", state=state, detail="after-sync:TXN")
+    if other is not None:
+        story.inject(other, [2])
+        story.heal()
+    story.heal(id=1, evidence={"2": {"pid": story.pid(2), "reached": False}, "awake": []})
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("fault took effect")
+def fault_crash_point_need_not_be_reached() -> Story:
+    """A node has armed a crash point and did not reach it, and need not have."""
+    return _point_not_reached("armed", "lifted")
+
+
+@legal("fault took effect")
+def fault_crash_point_was_not_armed_because_of_another_fault() -> Story:
+    """A node did not arm a crash point: another fault had paused it."""
+    return _point_not_reached(other="pause")
+
+
+@legal("fault took effect")
+def fault_crash_point_was_not_armed_by_a_node_that_ended() -> Story:
+    """A node did not arm a crash point: it died first, at the point of a fault that began before and goes on."""
+    story = ensemble()
+    pid = story.pid(2)
+    story.inject("crash-at", [2], params={"point": "before-sync:ANY", "enough": "all"})
+    story.inject("crash-at", [2], params={"point": "after-sync:TXN", "enough": "none"})
+    for state in ("armed", "fired"):
+        story.event(2, "fault", do="crash-at", state=state, detail="before-sync:ANY")
+    story.boot(2)
+    story.heal(id=2, evidence={"2": {"pid": pid, "reached": False}, "up": True})
+    story.heal(id=1, evidence={"2": {"pid": pid, "reached": True, "exit": -9}, "up": True})
+    story.join(2)
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def fault_crash_point_was_not_armed() -> Story:
+    """A node need not have reached a crash point, but it has not even armed it."""
+    return _point_not_reached()
+
+
 def _armed_twice(faults: int) -> Story:
     """Node 2 arms a point twice, and so many faults have asked for it; it dies when it reaches the point."""
     story = ensemble()

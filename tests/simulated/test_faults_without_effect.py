@@ -17,6 +17,7 @@ from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.network import SimProxy
 from zab_chaos.model.world.server import SimServer
 from zab_chaos.node.clock import Clock
+from zab_chaos.node.commands import Commands
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.store.disk_faults import DiskFaults
 
@@ -85,6 +86,41 @@ def test_a_fault_without_effect_is_unknown(
     verdict = simulate(scenario, 3, None).verdict
     assert verdict.exit == Exit.UNKNOWN
     assert "not confirmed" in verdict.reasons[0]
+
+
+AT_A_POINT = [
+    'do = "crash-at"\npoint = "after-send:COMMIT#9999"',
+    'do = "pause-at"\npoint = "after-send:COMMIT#9999"',
+    'do = "fail-at"\npoint = "before-sync:TXN#9999"',
+]
+
+
+@pytest.mark.parametrize("fault", AT_A_POINT, ids=[fault.split('"')[1] for fault in AT_A_POINT])
+def test_a_point_that_need_not_be_reached_must_be_armed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = parse(SCENARIO.format(fault=fault + '\nenough = "none"' + LASTS))
+    assert simulate(scenario, 3, None).verdict.exit == Exit.PASS
+    monkeypatch.setattr(Commands, "due", nothing)
+    verdict = simulate(scenario, 3, None).verdict
+    assert verdict.exit == Exit.UNKNOWN
+    assert "node 1 was told to arm" in verdict.reasons[0]
+
+
+@pytest.mark.parametrize("fault", AT_A_POINT, ids=[fault.split('"')[1] for fault in AT_A_POINT])
+def test_a_point_that_is_lifted_although_it_was_not_armed_is_unknown(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Commands, "due", nothing)
+    monkeypatch.setattr(Commands, "disarm", lambda *_, **__: {"armed": True, "arming": False})
+    verdict = simulate(parse(SCENARIO.format(fault=fault + '\nenough = "none"' + LASTS)), 3, None).verdict
+    assert verdict.exit == Exit.UNKNOWN
+    assert "the trace of node 1 does not have that it armed" in verdict.reasons[0]
+
+
+@pytest.mark.parametrize("fault", AT_A_POINT, ids=[fault.split('"')[1] for fault in AT_A_POINT])
+def test_a_fault_that_is_healed_at_once_has_armed_its_point(fault: str) -> None:
+    """The node arms it a little after its answer."""
+    verdict = simulate(parse(SCENARIO.format(fault=fault + '\nenough = "none"\nfor = 0.01')), 3, None).verdict
+    assert verdict.exit == Exit.PASS
 
 
 ON_LINKS = [

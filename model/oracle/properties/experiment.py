@@ -30,7 +30,7 @@ class FaultTookEffect(Checker):
     - No node ended by itself, except with a disk that a fault let fail. (A failed check of its own and a disk that it refuses
       as damaged are judged by sanity and disk.)
     - All records agree on nodes, links and processes (`zab_chaos.model.oracle.fault_evidence`), also on faults inside nodes
-      and on crash points.
+      and on crash points: each was armed, whether or not it had to be reached.
 
     Does not verify that unsynced bytes are gone after a power cut: the disk's own tests do.
     """

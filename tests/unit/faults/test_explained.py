@@ -213,6 +213,17 @@ def test_a_target_of_a_drawn_fault_must_not_end_unexplained_or_be_silent(
     assert not told_too_late(scheduler, monkeypatch, strike, TOLD[0], (1,)).injected.confirmed
 
 
+@pytest.mark.parametrize("strike", ["kill", "pause"])
+@OTHERS
+def test_a_written_crash_point_that_no_node_took_is_not_confirmed(
+    scheduler: Any, monkeypatch: pytest.MonkeyPatch, strike: str, rest: tuple[int, ...]
+) -> None:
+    """Not even if none of them has to reach it."""
+    scheduler.inject(step("crash-at", point="before-send:ACK"))
+    fault = "crash-at", {"point": "after-send:ACK", "enough": "none"}
+    assert told_too_late(scheduler, monkeypatch, strike, fault, rest).injected.confirmed is bool(rest)
+
+
 def test_a_fault_that_was_over_before_explains_nothing(scheduler: Any) -> None:
     crash = scheduler.inject(step("crash"))
     assert healed(scheduler, crash)
