@@ -272,9 +272,18 @@ class Scenario:
         return list(self.nemesis.faults if self.nemesis is not None else dict.fromkeys(step.do for step in self.faults))
 
     @property
-    def faults_due(self) -> int:
-        """The number of faults that a run must inject: those of a written schedule. Drawn faults may be put off."""
-        return len(self.faults) if self.nemesis is None else 0
+    def planned(self) -> list[dict[str, Any]]:
+        """The faults that a run must inject, by time, in the form of run.json: those of a written schedule. Drawn faults may be
+        left out."""
+        return [
+            {
+                "at": step.at,
+                "do": step.do,
+                "target": step.target,
+                **({"as": step.name} if step.name is not None else {}),
+            }
+            for step in (self.schedule() if self.nemesis is None else ())
+        ]
 
     def to_toml(self) -> str:
         """Return the scenario as the text of a file; reading it gives an equal scenario."""

@@ -659,6 +659,19 @@ RECORDS_OF = {"zab": ZAB_RECORDS, "raft": RAFT_RECORDS}  # by the order that the
 FOREIGN = frozenset({HISTORY, *RECORDS_OF.values()})
 
 
+class PlannedFault(Struct, kw_only=True):
+    """A fault of a written schedule. `at`: seconds after the start of the load; `name`: that by which others refer to it."""
+
+    at: float
+    do: str
+    target: Any = None  # as in the scenario, and as in `Inject`
+    name: str | None = msgspec.field(default=None, name="as")
+
+    def __str__(self) -> str:
+        named = f" as {self.name}" if self.name is not None else ""
+        return f"`{self.do}`{named}, planned for {self.at:g} s"
+
+
 class Run(Struct, kw_only=True):
     """The part of run.json that the judge needs.
 
@@ -676,6 +689,7 @@ class Run(Struct, kw_only=True):
     disk: str | UnsetType = UNSET
     backend: str | UnsetType = UNSET
     dump: str | None = None
+    schedule: list[PlannedFault] = []  # empty if it was drawn, of older runs, and of ensembles that were used by hand
 
     @property
     def foreign(self) -> bool:

@@ -33,16 +33,16 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str
 
 
-class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The content of manifest.json.
 
-    `lives` is the number of lives of each node. `faults_due` is the number of steps of a written schedule, 0 for a drawn one.
-    `sha256` is that of the other fields as canonical JSON.
+    `lives` is the number of lives of each node. Only older runs have `faults_due`, the number of steps of a written schedule, 0
+    for a drawn one; run.json has the steps now. `sha256` is that of the other fields as canonical JSON.
     """
 
     format: int
     lives: dict[str, int]
-    faults_due: int
+    faults_due: int | msgspec.UnsetType = msgspec.UNSET
     files: dict[str, FileEntry]
     sha256: str = ""
 
@@ -57,11 +57,11 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
 
-def seal(folder: Path, faults_due: int = 0) -> None:
+def seal(folder: Path) -> None:
     """Write the manifest of a run that has ended. Afterwards nothing else is written to the folder."""
     with sealing(folder):
         files = {name: _entry(folder / name) for name in _files(folder)}
-        manifest = Manifest(FORMAT, _lives(files), faults_due, files).signed()
+        manifest = Manifest(format=FORMAT, lives=_lives(files), files=files).signed()
         (folder / NAME).write_bytes(manifest.to_json())
 
 

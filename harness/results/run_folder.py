@@ -79,12 +79,12 @@ class RunFolder:
         times = {line.event: line.t for line in reversed(list(self.lines("harness.jsonl", Milestone)))}
         return int(times.get("workload-started", min(times.values(), default=0)))
 
-    def store(self, verdict: Verdict, *, keep_data: bool, faults_due: int = 0) -> None:
+    def store(self, verdict: Verdict, *, keep_data: bool) -> None:
         """Write the verdict and then the manifest, after which the folder is complete."""
         self.file("verdict.json").write_bytes(verdict.to_json())
         if verdict.verdict is Outcome.PASS and not keep_data:
             self.remove_disks()
-        manifest.seal(self.path, faults_due)
+        manifest.seal(self.path)
 
     def remove_disks(self) -> None:
         """Remove the nodes' disks, which are only needed to examine a failed run."""

@@ -59,7 +59,6 @@ class Run:
         self.backend.check()
         self.backend.prepare(scenario, options, screen or Quiet())
         self._options = options
-        self._faults_due = scenario.faults_due
         self.folder = results.create(options.results, scenario.name, options.seed)
         with results.private():
             self.folder.file("scenario.toml").write_text(scenario.source, encoding="utf-8")
@@ -97,7 +96,7 @@ class Run:
         if keep:
             self.facts |= self.deployment.keep_artifacts()
         self.folder.write_run(self.facts)
-        self.folder.store(verdict, keep_data=self._options.keep_data, faults_due=self._faults_due)
+        self.folder.store(verdict, keep_data=self._options.keep_data)
 
 
 @contextmanager
@@ -238,6 +237,7 @@ def initial_facts(scenario: Scenario, options: RunOptions, folder: RunFolder, ba
             **({"stale_reads": True} if backend.stale_reads else {}),
             **({"isolation": level} if (level := backend.judged_isolation(scenario)) is not None else {}),
         },
+        **({"schedule": planned} if (planned := scenario.planned) else {}),
         **({"ticket": ticket.id, "ticket_violates": ticket.violates} if (ticket := scenario.ticket) else {}),
         **({"dump": None} if exact else {}),
         **(

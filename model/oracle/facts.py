@@ -263,7 +263,7 @@ class Facts:
         self.latencies = array("q")  # of successful operations: ns since they were due
         self.writes_done = array("q")  # times of successful writes
         self.refusals = array("q")  # times of writes refused for their content (bad version, no node, ...)
-        self.faults_due = 0  # the least number of injections that must be on record
+        self.faults_due = 0  # the least number of injections that must be on record; 0: see `Run.schedule`
         self.injects: list[Inject] = []  # all steps of the schedule
         self.faults: list[Inject] = []  # without those that only wait
         self.injected: set[int | str] = set()  # ids

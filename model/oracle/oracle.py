@@ -16,6 +16,7 @@ from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.oracle.evidence import node_names, zxid_range
 from zab_chaos.model.oracle.facts import CRASH_STATE, WRITES, Damage, Facts
 from zab_chaos.model.oracle.measures import metrics
+from zab_chaos.model.oracle.planned_faults import missing_faults
 from zab_chaos.model.oracle.properties import ALL, BY_EVIDENCE, why_not
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, outcome_of, worst
@@ -202,9 +203,18 @@ class Oracle:
         ]  # fmt: skip
 
     def _missing_faults(self) -> list[Damage]:
-        """Return damage if faults.jsonl lacks a fault of the schedule."""
-        done, due = len(self.facts.injects), self.facts.faults_due
-        return [Damage("faults.jsonl", 0, f"has {done} of the {due} faults that were due")] if done < due else []
+        """Return damage for each fault of the schedule that faults.jsonl lacks although the run has finished.
+
+        Of older runs only the number of faults is known, from the manifest.
+        """
+        facts = self.facts
+        if facts.run.outcome != "finished":
+            return []
+        begun, done, due = facts.milestones.get("workload-started"), len(facts.injects), facts.faults_due
+        missing = missing_faults(facts.run.schedule, facts.injects, begun.t if begun is not None else 0)
+        words = [f"lacks a fault of the schedule: {planned}" for planned in reversed([*missing])]
+        words += [f"has {done} of the {due} faults that were due"] if done < due else []
+        return [Damage("faults.jsonl", 0, why) for why in words]
 
     def _missing_lines(self) -> list[Damage]:
         """Return damage for each file that has fewer operations or lines than the workload counted."""
@@ -374,5 +384,4 @@ def _check_manifest(oracle: Oracle, folder: Path, run: ev.Run) -> None:
     dump = sealed.files.get(DUMP)
     if run.dump is not None and (dump is None or dump.sha256 != run.dump):
         oracle.add_damage(Damage(DUMP, 0, "is not the one that run.json names"))
-    if run.outcome == "finished":
-        oracle.facts.faults_due = sealed.faults_due
+    oracle.facts.faults_due = sealed.faults_due or 0

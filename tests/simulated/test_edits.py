@@ -88,9 +88,9 @@ def test_most_edits_are_noticed_by_the_content_of_the_lines(folder: Path) -> Non
         with edited(folder / name, name, random, delete=False) as what:
             if what is None:
                 continue
-            manifest.seal(folder, faults_due=1)
+            manifest.seal(folder)
             done[what] += 1
             noticed[what] += judge(folder).verdict is not Outcome.PASS
-    manifest.seal(folder, faults_due=1)
+    manifest.seal(folder)
     shares = {what: f"{noticed[what]} of {number}" for what, number in done.items()}
     assert noticed.total() >= NOTICED_AT_LEAST * done.total(), shares

@@ -113,7 +113,9 @@ class SimDeployment(Deployment):
     def judge(self, outcome: str) -> Verdict:
         """Return the verdict of the oracle, which has got all records as they were made; no file is read."""
         expect = self._scenario.expected(exact=True)
-        return self.records.judge(ev.Run(nodes=self._scenario.nodes, outcome=outcome, expect=expect))
+        schedule = msgspec.json.decode(msgspec.json.encode(self._scenario.planned), type=list[ev.PlannedFault])
+        run = ev.Run(nodes=self._scenario.nodes, outcome=outcome, expect=expect, schedule=schedule)
+        return self.records.judge(run)
 
     def keep_artifacts(self) -> dict[str, Any]:
         """Write the nodes' disks and the canonical dump of them, and return the dump's SHA-256 for run.json."""

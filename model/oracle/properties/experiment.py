@@ -158,7 +158,7 @@ class TraceIntegrity(Checker):
     Verifies:
 
     - Every line can be read, and the events of each life are numbered without gaps from `boot` on.
-    - No life is missing. A last line is incomplete only if its process was killed.
+    - No life is missing, nor a fault of a written schedule. A last line is incomplete only if its process was killed.
     - The files agree on the facts that several of them have: the settings of the nodes, the seed, the workload's
       counts, the first leader, and where the run converged.
     - Everything lies between the start and the end of the run.

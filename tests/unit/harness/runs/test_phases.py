@@ -19,6 +19,8 @@ from zab_chaos.harness.runs import phases
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.run import run
 from zab_chaos.harness.workload.open_loop import Counters
+from zab_chaos.model.oracle.oracle import judge
+from zab_chaos.model.verdict import Outcome
 
 pytestmark = pytest.mark.slow
 
@@ -147,10 +149,16 @@ def test_the_operations_that_the_end_of_the_load_makes_unknown_are_counted(
     assert [line["unknown"] for line in found if line["event"] == "workload-stopped"] == [1]
 
 
-def test_a_sealed_run_knows_how_many_faults_it_must_have(tmp_path: Path) -> None:
-    """Without that, faults whose lines were cut off at the end of the file would not be missed."""
+def test_a_fault_of_the_schedule_that_is_left_out_makes_the_run_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else would show that the run had a fault less than its scenario, neither at once nor later."""
+    start = Scheduler._start
+    monkeypatch.setattr(Scheduler, "_start", lambda it, step, now: step.do == "wait" or start(it, step, now))
     ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
-    assert json.loads(ran.folder.file("manifest.json").read_text())["faults_due"] == 2
+    for verdict in (ran.verdict, judge(ran.folder.path)):
+        assert verdict.verdict is Outcome.UNKNOWN
+        assert "faults.jsonl lacks a fault of the schedule: `wait`" in verdict.reasons[0]
 
 
 @pytest.mark.parametrize(("held", "reported"), [(None, []), ("node-2: 1 sessions", ["node-2: 1 sessions"])])

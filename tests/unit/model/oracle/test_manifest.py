@@ -4,6 +4,7 @@ import hashlib
 import json
 import resource
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -75,10 +76,10 @@ def test_files_that_are_made_later_are_no_change(folder: Path) -> None:
 
 def test_an_edited_manifest_makes_the_run_unknown(folder: Path) -> None:
     path = folder / "manifest.json"
-    path.write_text(path.read_text().replace('"faults_due": 0', '"faults_due": 00'))
+    path.write_text(path.read_text().replace('"format": 1', '"format": 01'))
     assert "manifest.json is not readable" in reasons_of(judge(folder))
-    manifest.seal(folder, faults_due=2)
-    path.write_text(path.read_text().replace('"faults_due": 2', '"faults_due": 0'))
+    manifest.seal(folder)
+    path.write_text(path.read_text().replace('"2": 1', '"2": 2'))
     assert "manifest.json was changed" in reasons_of(judge(folder))
 
 
@@ -103,16 +104,56 @@ def test_a_dump_that_is_not_that_of_run_json_makes_the_run_unknown(folder: Path)
     assert "dump.bin is not the one that run.json names" in reasons_of(judge(folder))
 
 
-def test_missing_faults_of_the_schedule_make_the_run_unknown(tmp_path: Path) -> None:
+def one_fault(folder: Path) -> None:
+    """Write a run with one fault."""
     story = ensemble()
+    story.milestone("workload-started")
     story.inject("clock-jump", [1])
     story.heal()
     story.settle()
-    story.save(tmp_path)
-    manifest.seal(tmp_path, faults_due=2)
+    story.save(folder)
+
+
+@pytest.mark.parametrize(("due", "outcome"), [(1, Outcome.PASS), (2, Outcome.UNKNOWN)])
+def test_an_older_run_says_in_its_manifest_how_many_faults_were_due(tmp_path: Path, due: int, outcome: Outcome) -> None:
+    one_fault(tmp_path)
+    sealed, _ = manifest.check(tmp_path)
+    assert sealed is not None
+    older = msgspec.structs.replace(sealed, faults_due=due).signed()
+    (tmp_path / "manifest.json").write_bytes(older.to_json())
     verdict = judge(tmp_path)
-    assert verdict.verdict is Outcome.UNKNOWN
-    assert "faults.jsonl has 1 of the 2 faults that were due" in reasons_of(verdict)
+    assert verdict.verdict is outcome
+    assert ("faults.jsonl has 1 of the 2 faults that were due" in reasons_of(verdict)) == (due == 2)
+
+
+JUMP = {"do": "clock-jump", "target": "one"}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "missing"),
+    [
+        ([JUMP | {"at": 0.0}], []),
+        ([JUMP | {"at": 0.0}, JUMP | {"at": 600.0}], ["`clock-jump`, planned for 600 s"]),
+        ([JUMP | {"at": 0.0, "as": "First"}, JUMP | {"at": 0.0}], ["`clock-jump` as First, planned for 0 s"]),
+        ([{"at": 0.0, "do": "clock-jump", "target": ["one"]}], ["`clock-jump`, planned for 0 s"]),
+        (
+            [{"at": 0.0, "do": "crash", "target": "one"}, JUMP | {"at": 0.0}, {"at": 0.5, "do": "reset"}],
+            ["`crash`, planned for 0 s", "`reset`, planned for 0.5 s"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("ended", ["finished", "interrupted"])
+def test_missing_faults_of_the_schedule_make_the_run_unknown(
+    tmp_path: Path, schedule: list[dict[str, Any]], missing: list[str], ended: str
+) -> None:
+    one_fault(tmp_path)
+    run = json.loads((tmp_path / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps({**run, "schedule": schedule, "outcome": ended}))
+    verdict = judge(tmp_path, stored=False)
+    lines = reasons_of(verdict).splitlines()
+    named = [line.partition("lacks a fault of the schedule: ")[2] for line in lines if "lacks a fault" in line]
+    assert named == (missing if ended == "finished" else [])
+    assert (verdict.verdict is Outcome.PASS) == (ended == "finished" and not missing)
 
 
 def test_a_replaced_verdict_updates_the_manifest(folder: Path) -> None:
