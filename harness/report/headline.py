@@ -47,7 +47,7 @@ def remark(facts: Mapping[str, Any], verdict: str | None, violated: Collection[s
     whether the machine may be the cause.
 
     `facts`: the content of run.json. `verdict`: None if there is none yet. None is returned if there is nothing to say: the run
-    ended as its scenario expects, or the harness failed.
+    ended as its scenario expects, or the harness failed before anything was violated.
     """
     parts = _unlike_expected(facts, verdict, violated), _busy(facts, verdict, violated)
     return "; ".join(filter(None, parts)) or None
@@ -71,7 +71,7 @@ def _unlike_expected(facts: Mapping[str, Any], verdict: str | None, violated: Co
     if verdict is None:
         return f"the nodes were built with the defect {defect}" if defect else None
     if verdict == Outcome.HARNESS_ERROR:
-        return None
+        return f"what was recorded until then violates {', '.join(violated)}" if violated else None
     if defect and verdict != Outcome.VIOLATION:
         return f"the defect {defect} was not caught"
     if defect:

@@ -40,7 +40,9 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
     known = judged if judged is not None else folder.read_verdict()
     verdict = {} if known is None else msgspec.to_builtins(known)
     facts = folder.read_run()
-    failed = known is not None and known.verdict is Outcome.HARNESS_ERROR  # only its reason is shown
+    failed = (
+        known is not None and known.verdict is Outcome.HARNESS_ERROR
+    )  # only its reason and what is certain are shown
     if known is not None:
         console.print()
         say(console, capital(headline(known)), "bold")
@@ -50,7 +52,7 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
         console.print()
         _faults(folder, known, console)
         _properties(verdict, console)
-    if known is not None and not failed:
+    if known is not None:
         _violations(known, console)
     if known is not None and known.verdict is Outcome.VIOLATION:
         _logs(folder, console)
@@ -107,8 +109,12 @@ def _properties(verdict: dict[str, Any], console: Console) -> None:
 
 
 def _violations(verdict: Verdict, console: Console) -> None:
-    """Print the headline's property with its evidence, and one line for each other property: they often follow from it."""
-    broken = violated_or_uncertain(verdict)
+    """Print the headline's property with its evidence, and one line for each other property: they often follow from it.
+
+    If the harness has failed, what is uncertain is left out: it would only hide the reason.
+    """
+    failed = verdict.verdict is Outcome.HARNESS_ERROR
+    broken = [it for it in violated_or_uncertain(verdict) if it.verdict is Judgement.VIOLATION or not failed]
     if not broken:
         return
     title, *lines = summary.describe_property(broken[0])

@@ -66,6 +66,7 @@ from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 FILE_DAMAGES = frozenset({"corrupt", "truncate-file"})  # part of a file is changed or lost
 REMOVE_FILE = "remove-file"  # whole files are lost
 WIPE = "wipe"  # the whole disk is lost
+HARNESS_FAILED = "harness-error"  # the outcomes of a run that the harness itself has ended begin with it
 CRASH_STATE = "crash-state"  # a milestone, not a fault: a crash at some sync could have left a wrong disk
 POWER_CUT = "power-cut"  # unsynced bytes are lost
 WAIT = "wait"  # a step of the schedule, not a fault
@@ -710,7 +711,8 @@ class Facts:
     def liveness_hindered(self) -> bool:
         """Return whether something besides the known faults may keep what must happen from happening. Use it only at the end of
         a run."""
-        return self.links_tampered or self.links_not_healed or self.frame_bytes_too_small
+        failed = self.run.outcome.startswith(HARNESS_FAILED)  # it may have healed nothing, and started no node again
+        return failed or self.links_tampered or self.links_not_healed or self.frame_bytes_too_small
 
     @property
     def links_not_healed(self) -> bool:

@@ -14,7 +14,7 @@ from zab_chaos.model import manifest, runfiles
 from zab_chaos.model.events import HISTORY, RAFT_RECORDS, TRACES
 from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.oracle.evidence import node_names, zxid_range
-from zab_chaos.model.oracle.facts import CRASH_STATE, WRITES, Damage, Facts
+from zab_chaos.model.oracle.facts import CRASH_STATE, HARNESS_FAILED, WRITES, Damage, Facts
 from zab_chaos.model.oracle.measures import metrics
 from zab_chaos.model.oracle.planned_faults import missing_faults
 from zab_chaos.model.oracle.properties import ALL, BY_EVIDENCE, why_not
@@ -270,7 +270,7 @@ class Oracle:
         outcomes += [Outcome.UNKNOWN] if unknown else []
         outcomes += [Outcome.BEYOND_FAULT_MODEL] if beyond else []
         reasons = self._violation_reasons(properties) + unknown + beyond
-        if facts.run.outcome.startswith("harness-error"):
+        if facts.run.outcome.startswith(HARNESS_FAILED):
             outcomes.append(Outcome.HARNESS_ERROR)
             reasons.insert(0, f"the harness failed: {facts.run.outcome.partition(':')[2].strip() or 'no reason given'}")
         outcome = worst(outcomes)
@@ -287,7 +287,7 @@ class Oracle:
         facts, found = self.facts, []
         if facts.run.outcome == "unfinished":
             found.append("the run has not finished: it still goes on, or its harness was killed")
-        elif facts.run.outcome != "finished" and not facts.run.outcome.startswith("harness-error"):
+        elif facts.run.outcome != "finished" and not facts.run.outcome.startswith(HARNESS_FAILED):
             found.append(f"the run did not finish: {facts.run.outcome}")
         least = facts.run.expect.get("min_acked", MIN_ACKED)
         acked = facts.write_outcomes["ok"]

@@ -1532,8 +1532,30 @@ def harness_error() -> Story:
 )
 def violation_although_a_fault_is_unconfirmed() -> Story:
     """What was delivered contradicts itself; that a fault could not be confirmed excuses nothing."""
+    return _contradiction(confirmed=False)
+
+
+@ends(
+    "HARNESS-ERROR",
+    "agreement",
+    "VIOLATION",
+    "agreement",
+    "integrity",
+    "state equality",
+    "durability",
+    "quorum durability",
+)
+def violation_although_the_harness_failed() -> Story:
+    """What was delivered contradicts itself, whatever became of the harness. What had to happen in time is not certain."""
+    story = _contradiction()
+    story.run["outcome"] = "harness-error: toxiproxy ended with exit status 2"
+    return story
+
+
+def _contradiction(**fault: Any) -> Story:
+    """Node 3 delivers another transaction than the others, after a fault."""
     story = ensemble()
-    story.inject("crash-at", [2], confirmed=False)
+    story.inject("crash-at", [2], **fault)
     seq = story.invoke()
     story.propose()
     for node, variant in ((1, ""), (2, ""), (3, "changed")):

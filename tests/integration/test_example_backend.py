@@ -199,6 +199,26 @@ class Variant(examplekv.ExampleKV):
         return [python, "-c", IGNORES_SIGTERM, *script]
 """
 
+# A client reads what nobody has written and later, by a mistake of the backend, returns something that is no outcome.
+WRONG_TWICE = """
+import examplekv
+from itertools import count
+from zab_chaos.harness.backends.system import Get, done
+
+class LyingClient(examplekv.KVClient):
+    reads = count()
+
+    def ask(self, request):
+        number = next(self.reads) if isinstance(request, Get) else 0
+        return {50: done(b"nobody wrote this"), 100: "something"}.get(number) or super().ask(request)
+
+class Variant(examplekv.ExampleKV):
+    name = "variant"
+
+    def client(self, place, timeout):
+        return LyingClient(place.client, timeout)
+"""
+
 UNCUT = """
 import examplekv
 from zab_chaos.faults.two_way_network import TwoWayNetwork
@@ -273,6 +293,19 @@ def run_variant(environment: dict[str, str], folder: Path, scenario: str) -> dic
     code, answer, said = zab(environment, folder, "run", str(path), "--on", "variant")
     assert code == {"PASS": 0, "UNKNOWN": 2}[answer["verdict"]], (answer.get("reasons"), said)
     return answer
+
+
+def test_a_mistake_of_the_backend_does_not_hide_a_violation_before_it(
+    variant: Callable[[str], dict[str, str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "cuts.toml"
+    path.write_text(CUTS)
+    code, answer, said = zab(variant(WRONG_TWICE), tmp_path, "run", str(path), "--on", "variant")
+    assert (code, answer["verdict"]) == (3, "HARNESS-ERROR")
+    assert "must be done(...), Failed(...) or Unknown(...), not 'something'" in answer["reasons"][0]
+    assert [name for name, verdict in judgements(answer).items() if verdict == "VIOLATION"] == ["linearizable keys"]
+    assert "linearizable keys (" in said
+    assert "HARNESS-ERROR  (exit 3)  what was recorded until then violates linearizable keys" in said
 
 
 def test_nodes_that_tell_each_other_their_addresses_can_be_cut_off(

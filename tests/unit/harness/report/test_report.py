@@ -364,11 +364,23 @@ def test_of_a_harness_error_only_the_reason_is_shown(run: RunFolder) -> None:
     """Properties that could not be judged would only hide the sentence that helps."""
     run.write_run(run.read_run() | {"expect": {"verdict": "PASS"}})
     reasons = ["the harness failed: no toxiproxy", "nothing was delivered"]
-    judge(run, verdict="HARNESS-ERROR", exit=3, reasons=reasons, properties=[broken("recovery", 1)])
+    unsure = broken("recovery", 1) | {"verdict": "UNKNOWN"}
+    judge(run, verdict="HARNESS-ERROR", exit=3, reasons=reasons, properties=[unsure])
     first, *others = shown(run).split("\n\n")[0].splitlines()[1:]
     assert first == "The harness failed: no toxiproxy"
     assert others[0] == "HARNESS-ERROR  (exit 3)"
     assert [line.split()[0] for line in others[1:]] == ["results", "report", "repeat"]
+
+
+def test_a_violation_before_the_harness_failed_is_shown(run: RunFolder) -> None:
+    properties = [broken("agreement", 1), broken("recovery", 1) | {"verdict": "UNKNOWN"}]
+    reasons = ["the harness failed: no toxiproxy", "agreement is violated: node 1 lost [1, 0]"]
+    judge(run, verdict="HARNESS-ERROR", exit=3, reasons=reasons, properties=properties)
+    text = shown(run)
+    assert text.lstrip().startswith("The harness failed: no toxiproxy\nagreement (DSN) is violated: it stays\n")
+    assert "  node 1 lost [1, 0]\n    trace/node-1-1.jsonl:9" in text
+    assert "recovery" not in text
+    assert "HARNESS-ERROR  (exit 3)  what was recorded until then violates agreement" in " ".join(text.split("\n"))
 
 
 def test_a_run_that_was_not_judged_is_shown(tmp_path: Path) -> None:
