@@ -13,10 +13,11 @@ from zab_chaos.faults.filesystem.mount import missing_requirement
 from zab_chaos.faults.process import NEW, OLD
 from zab_chaos.faults.registry import KINDS, missing_abilities
 from zab_chaos.faults.scenario import LIST_MIX, LISTS, FaultStep, Nemesis, Scenario
-from zab_chaos.harness.backends.backend import Backend
+from zab_chaos.harness.backends.backend import Backend, RunOptions
 from zab_chaos.harness.backends.registry import ours
 from zab_chaos.harness.backends.run_releases import release_of
-from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.errors import BadInput, HarnessError, did_you_mean
+from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.model.events import TRACES
 from zab_chaos.model.oracle.fault_evidence import POINT_KEYS
 from zab_chaos.model.oracle.properties import judged_by
@@ -126,7 +127,20 @@ def _release_mistakes(backend: Backend, step: FaultStep) -> list[str]:
     try:
         backend.release(str(word))
     except BadInput as error:
-        return [f"{step.do} with release = {word}: {error}"]
+        hint = did_you_mean(str(word), (OLD, NEW), f"{OLD} and {NEW}, the releases of the run, are allowed too.")
+        return [f"{step.do} with release = {word}: {error} {hint}"]
+    return []
+
+
+def preparation_mistakes(backend: Backend, scenario: Scenario, options: RunOptions, step: FaultStep) -> list[str]:
+    """Return why nodes that run already can't have a fault with the release that it names. It is looked for, and fetched if
+    need be: with a scenario file that would have been done before the start."""
+    if release_of(step) is None:
+        return []
+    try:
+        backend.prepare(replace(scenario, faults=(step,)), options, Quiet())
+    except (BadInput, HarnessError) as error:
+        return [f"{step.do} with release = {release_of(step)}: {error}"]
     return []
 
 

@@ -28,7 +28,7 @@ from zab_chaos.faults.network import NetworkError, Pair, Traffic
 from zab_chaos.faults.scenario import FaultStep
 from zab_chaos.faults.scheduler import FaultRecord
 from zab_chaos.harness.backends.ensemble_state import statuses
-from zab_chaos.harness.backends.fitting import disk_mistakes, step_mistakes
+from zab_chaos.harness.backends.fitting import disk_mistakes, preparation_mistakes, step_mistakes
 from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.client.session import STEP, Session
 from zab_chaos.harness.errors import BadInput, did_you_mean
@@ -152,7 +152,11 @@ class Ensemble:
 
     def _mistakes(self, step: FaultStep) -> list[str]:
         backend = self._run.backend
-        return step_mistakes(backend, step) or disk_mistakes(backend, self.scenario, step)
+        return (
+            step_mistakes(backend, step)
+            or disk_mistakes(backend, self.scenario, step)
+            or preparation_mistakes(backend, self.scenario, self._options, step)
+        )
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if not self._open:

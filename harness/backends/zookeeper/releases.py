@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zab_chaos.harness.backends.zookeeper.maven import Artifact, MavenError, Repository, base_url, closure
-from zab_chaos.harness.errors import BadInput, HarnessError
+from zab_chaos.harness.errors import BadInput, HarnessError, did_you_mean
 from zab_chaos.harness.machine import cache, java
 
 TABLE = Path(__file__).with_name("releases.json")  # version -> path in the repository -> sha256
@@ -34,6 +34,7 @@ PROVIDERS = (
 VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")
 SERVER_JAR = re.compile(rf"zookeeper-({VERSION.pattern})\.jar")
 OLDEST = (3, 4, 0)  # earlier releases have another recovery protocol, and no files of the epochs
+LISTED = "`zab zookeeper list` shows the versions that are known."
 OLDEST_JAVA = 11  # Java 8 does not have `jdk.net.hosts.file`, with which a server resolves its peers
 
 
@@ -74,7 +75,7 @@ def resolved(named: str) -> str:
         return str(Path(named).resolve())
     raise BadInput(
         f"{named}: this is neither a version, like {newest()}, nor the folder of an unpacked distribution. "
-        "`zab zookeeper list` shows the versions that are known"
+        f"{did_you_mean(named, known(), LISTED)}"
     )
 
 
@@ -142,8 +143,9 @@ def jars_of(repository: Repository, version: str) -> list[str]:
         repository.text(root.path("pom"))
     except MavenError as error:
         if "404" in str(error):
-            hint = "`zab zookeeper list` shows the versions that are known"
-            raise BadInput(f"there is no ZooKeeper {version} at {repository.url}. {hint}") from error
+            allowed = f"Allowed: {', '.join(known())}, and others that are there."
+            hint = did_you_mean(version, known(), LISTED)
+            raise BadInput(f"there is no ZooKeeper {version} at {repository.url}. {allowed} {hint}") from error
         raise
     needed = closure(repository, root, lambda _, name: name in PROVIDED)
     artifacts = [it for it in needed if it.group not in ABSENT]

@@ -74,8 +74,9 @@ def test_our_own_nodes_have_one_release(on: str) -> None:
 def test_a_release_that_a_fault_names_and_nobody_has_is_a_mistake() -> None:
     text = HEAD + UPGRADE + 'release = "2.1"\n' + UPGRADE.replace("node-1", "node-2") + 'release = "three"\n'
     first, second = mistakes(Two(), parse(text))
-    assert first == "upgrade with release = 2.1: two has no release '2.1'. Did you mean 2.0?"
-    assert second == "upgrade with release = three: two has no release 'three'. Known: 1.0, 2.0."
+    more = "old and new, the releases of the run, are allowed too."
+    assert first == f"upgrade with release = 2.1: two has no release '2.1'. Did you mean 2.0? {more}"
+    assert second == f"upgrade with release = three: two has no release 'three'. Known: 1.0, 2.0. {more}"
     (said,) = mistakes(registry.find("zookeeper"), parse(HEAD + UPGRADE + 'release = "latest"\n'))
     assert said.startswith("upgrade with release = latest: ")
     assert "neither a version" in said

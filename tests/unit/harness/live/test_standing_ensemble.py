@@ -10,16 +10,20 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.kind import Confirmation, FaultError
 from zab_chaos.faults.registry import KINDS
-from zab_chaos.faults.scenario import load, parse
+from zab_chaos.faults.scenario import Scenario, load, parse
 from zab_chaos.faults.scheduler import FaultRecord
+from zab_chaos.harness.backends.backend import RunOptions
+from zab_chaos.harness.backends.simulator.backend import SimBackend
 from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.live import Done, Ensemble, Failed, Unknown
 from zab_chaos.harness.live.fault_methods import STATE_WORDS, kind_of, method_names
 from zab_chaos.harness.live.scenario import scenario_text
 from zab_chaos.harness.report import terminal
+from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.model.verdict import Judgement, Outcome
@@ -239,6 +243,28 @@ def test_a_harness_that_failed_is_noticed_by_a_wait_and_at_the_end(
     assert cluster.verdict.verdict is Outcome.HARNESS_ERROR
     assert cluster.folder is not None
     assert "nobody watches the nodes" in cluster.folder.read_run()["outcome"]
+
+
+def test_a_release_that_does_not_exist_is_refused_before_a_node_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it exists is known when it was looked for; a scenario's releases are fetched before the start."""
+
+    def prepare(_: SimBackend, scenario: Scenario, options: RunOptions, display: Display) -> None:
+        if any(step.params["release"] != "new" for step in scenario.faults):
+            raise BadInput("there is no such release. Did you mean 3.9.4?")
+
+    monkeypatch.setattr(SimBackend, "abilities", SimBackend.abilities | {Ability.RELEASES})
+    monkeypatch.setattr(SimBackend, "release", lambda _, named: named)
+    monkeypatch.setattr(SimBackend, "prepare", prepare)
+    with standing(tmp_path, min_acked=0) as cluster:
+        for kind, nodes in (("upgrade", "one"), ("restart", "node-2")):
+            words = rf"{kind} with release = 3\.9\.9: there is no such release\. Did you mean 3\.9\.4\?"
+            with pytest.raises(BadInput, match=words):
+                getattr(cluster, kind)(nodes, release="3.9.9")
+        assert all(cluster.alive(node) for node in cluster.nodes)
+    assert cluster.folder is not None
+    assert not cluster.folder.file("faults.jsonl").exists(), "no fault is on record"
 
 
 def test_clients_connect_to_the_nodes_in_turn(tmp_path: Path) -> None:

@@ -197,7 +197,11 @@ def test_a_release_that_does_not_exist_is_a_mistake_and_leaves_no_run(
     monkeypatch.setattr(ZooKeeperBackend, "check", lambda self: None)  # it needs Java
     (tmp_path / "empty").mkdir()
     results = tmp_path / "results"
-    for named, words in (("3.98.0", "there is no ZooKeeper 3.98.0"), (str(tmp_path / "empty"), "this one has none")):
+    for named, words in (
+        ("3.9.8", "Allowed: 3.4.3, "),
+        ("3.9.8", "Did you mean 3.9.5"),
+        (str(tmp_path / "empty"), "this one has none"),
+    ):
         command = ["run", "steady-state", "--zookeeper", named, "--results", str(results)]
         assert main(command) == Exit.BAD_INPUT
         assert words in " ".join(capsys.readouterr().err.split())
