@@ -23,6 +23,7 @@ from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine import file_descriptors
 from zab_chaos.harness.machine.interrupt import Forced, Stopped, stoppable
 from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.shrink import BUDGET
 
 # The base class of typer's usage errors has moved between modules; its public subclass has not.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -300,7 +301,7 @@ def shrink(
     ] = None,
     budget: Annotated[
         str, typer.Option(metavar="N", help="Stop after N tries, or after a time such as 90s or 5m.")
-    ] = "2000",
+    ] = BUDGET,
     jobs: Jobs = None,
     confirm: Annotated[
         bool, typer.Option("--confirm/--no-confirm", help="Try the result on real processes as well.")

@@ -26,7 +26,7 @@ def refuse_options(excluded: dict[str, bool]) -> None:
     """Raise BadInput if options were given that do not apply to the lab. `excluded`: whether each one was given."""
     given = [name for name, was_given in excluded.items() if was_given]
     if given:
-        raise BadInput(f"{LAB} runs the lab's own protocol: leave out {', '.join(given)}")
+        raise BadInput(f"{LAB} runs the lab's own protocol, where that has no effect: leave out {', '.join(given)}")
 
 
 def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, keep_going: bool, json: bool) -> int:

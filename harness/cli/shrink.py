@@ -31,6 +31,7 @@ from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say, show_table, wrapping_table
 from zab_chaos.harness.runs.options import release_words
 from zab_chaos.harness.runs.run import run_quietly
+from zab_chaos.harness.shrink import BUDGET
 from zab_chaos.harness.shrink.candidates import shrink, smallest
 from zab_chaos.harness.shrink.failure import (
     FailingCase,
@@ -94,7 +95,10 @@ def shrink_command(
     limit = read_budget(budget)
     console = console_for(json=json)
     if what == LAB:
-        excluded = {"--defect": defect is not None, "--swarm": swarmed, "--nodes": nodes is not None, "--rerun": rerun}
+        excluded = {
+            "--defect": defect is not None, "--swarm": swarmed, "--nodes": nodes is not None, "--rerun": rerun,
+            "--jobs": jobs is not None, "--times": times != 1, "--budget": budget != BUDGET, "--no-confirm": not confirm,
+        }  # fmt: skip
         return shrink_lab(console, seed=seed, out=out, excluded=excluded, json=json, quiet=quiet)
     case = find_failing_case(what, results=results, seed=seed, defect=defect, swarmed=swarmed, nodes=nodes, rerun=rerun)
     file = output_file(out or _default_file(case))

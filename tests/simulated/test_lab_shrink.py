@@ -102,6 +102,8 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert load(file).operations
     assert main(["shrink", "lab-flapping", "--defect", "gap-accepted", "--swarm"]) == 4
     assert "leave out --defect, --swarm" in capsys.readouterr().err
+    assert main(["shrink", "lab-flapping", "--jobs", "2", "--times", "3", "--budget", "9", "--no-confirm"]) == 4
+    assert "leave out --jobs, --times, --budget, --no-confirm" in " ".join(capsys.readouterr().err.split())
     assert main(["explore", "lab-flapping", "--seeds", "1", "--defect", "gap-accepted", "--nodes", "7"]) == 4
     assert "leave out --defect, --nodes" in capsys.readouterr().err
 
