@@ -1,6 +1,7 @@
 """What the attributes of a backend must be. Other packages' authors set them, and nothing but this checks their types."""
 
 from collections.abc import Callable, Collection, Mapping
+from signal import Signals
 from typing import Any
 
 from zab_chaos.faults.abilities import Ability
@@ -21,6 +22,10 @@ def _are_texts(value: object) -> bool:
     )
 
 
+def _asks_to_end(value: object) -> bool:
+    return isinstance(value, Signals) and value not in (Signals.SIGKILL, Signals.SIGSTOP, Signals.SIGCONT)
+
+
 def _are_operations(value: object) -> bool:
     return isinstance(value, Collection) and bool(value) and all(one in _KNOWN for one in value)
 
@@ -33,6 +38,7 @@ TEXT: Form = (lambda value: isinstance(value, str), "a text")
 FLAG: Form = (lambda value: isinstance(value, bool), "True or False")
 COUNT: Form = (lambda value: type(value) is int and value >= 0, "a whole number from 0 on")
 METHOD: Form = (callable, "a method")
+STOP_SIGNAL: Form = (_asks_to_end, "a signal that asks a process to end, such as signal.SIGTERM or signal.SIGINT")
 NAMED_TEXTS: Form = (_is_table, "a dict of texts, such as {'name': 'text'}")
 TEXTS: Form = (_are_texts, "a list of different texts, such as ('1.0', '2.0')")
 OPERATION_NAMES: Form = (_are_operations, f"a set of names out of {', '.join(_KNOWN)}")

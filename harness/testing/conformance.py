@@ -159,7 +159,9 @@ def test_a_stopped_node_ends(ensemble: Ensemble) -> None:
         stopped = ensemble.stop("one")
     except FaultError as error:
         pytest.fail(
-            f"at SIGTERM a node must end by itself; exit -9 means that it had to be killed: {error}", pytrace=False
+            "at SIGTERM, or the backend's `stop_signal`, a node must end by itself; exit -9 means that it had to be killed: "
+            f"{error}",
+            pytrace=False,
         )
     assert not any(ensemble.alive(node) for node in stopped.nodes)
     stopped.heal()

@@ -329,7 +329,7 @@ def test_a_node_that_goes_around_its_proxies_is_found_out(
     ("source", "test", "words"),
     [
         (AROUND, "cut_off", "have a connection past the proxies"),
-        (DEAF, "stopped", "at SIGTERM a node must end by itself; exit -9 means that it had to be killed"),
+        (DEAF, "stopped", "at SIGTERM, or the backend's `stop_signal`, a node must end by itself"),
     ],
 )
 def test_the_conformance_suite_finds_a_mistake(

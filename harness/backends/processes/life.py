@@ -35,6 +35,8 @@ class Life(ABC):
     `life`: its number, from 1. `crash_at`: the crash point or deadly command after which its death by SIGKILL is expected.
     """
 
+    stop_signal = signal.SIGTERM  # what asks the process to end
+
     def __init__(self, node: int, life: int, log: Path, crash_at: str | None = None) -> None:
         self.node = node
         self.life = life
@@ -99,15 +101,15 @@ class Life(ABC):
         return status
 
     def ask_to_end(self) -> None:
-        """Ask the process to end by itself: resume it if it is paused, send SIGTERM, release. Does nothing if it was asked
-        before."""
+        """Ask the process to end by itself: resume it if it is paused, send `stop_signal`, release. Does nothing if it was
+        asked before."""
         if self.ending:
             return
         self.ending = True
         if self.alive and self.stopped:
             self.resume()
         if self.alive:
-            self.signal(signal.SIGTERM)  # before the release, which the node would take for the death of the harness
+            self.signal(self.stop_signal)  # before the release, which the node would take for the death of the harness
         self.release()
 
     def end(self, seconds: float) -> int:
@@ -128,10 +130,12 @@ class ProcessLife(Life):
     """A life as an OS process of this machine."""
 
     def __init__(
-        self, node: int, life: int, process: subprocess.Popen[bytes], log: Path, crash_at: str | None = None
-    ) -> None:
+        self, node: int, life: int, process: subprocess.Popen[bytes], log: Path, crash_at: str | None = None,
+        stop_signal: signal.Signals = signal.SIGTERM,
+    ) -> None:  # fmt: skip
         super().__init__(node, life, log, crash_at)
         self.process = process
+        self.stop_signal = stop_signal
         self._started: set[psutil.Process] = set()  # what it had started when it was sent a signal
 
     @property
@@ -158,8 +162,8 @@ class ProcessLife(Life):
         return is_process_stopped(self.pid)
 
     def signal(self, number: signal.Signals) -> None:
-        """See `Life.signal`. Signals go to all that the process has started, but SIGTERM only to its group: a process that
-        has a session of its own is told by its parent to end."""
+        """See `Life.signal`. Signals go to all that the process has started, but `stop_signal` only to its group: a process
+        that has a session of its own is told by its parent to end."""
         if not self.alive:
             return
         if number == signal.SIGKILL:
@@ -167,7 +171,7 @@ class ProcessLife(Life):
             self._started |= process_tree.kill(self.pid)
         else:
             process_tree.signal_group(self.pid, number)
-            if number != signal.SIGTERM:
+            if number != self.stop_signal:
                 process_tree.send(process_tree.started_by(self.pid), number)
 
     def kill(self) -> int:

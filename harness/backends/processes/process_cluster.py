@@ -53,7 +53,7 @@ class ProcessCluster(ABC):
     start_seconds = START_SECONDS
     exit_meanings: Mapping[int, str] = MappingProxyType({})  # of exit codes of the nodes' program
     crashed = -signal.SIGKILL  # the exit status of a node that ends at a crash point
-    terminated: int = 0  # the exit status of a node that ends because of SIGTERM, if it is not 0
+    terminated: int = 0  # the exit status of a node that ends because of the signal that asks it to, if it is not 0
     disk_files: Mapping[str, str] = OUR_FILES
 
     def __init__(self, folder: RunFolder, nodes: Sequence[int], faithful: bool, disks: Disks | None = None) -> None:
@@ -237,7 +237,7 @@ class ProcessCluster(ABC):
         self._running_life(node).resume()
 
     def stop(self, node: int) -> int:
-        """See `Cluster.stop`. The status is 0 for a node that ended because of SIGTERM."""
+        """See `Cluster.stop`. The status is 0 for a node that ended because of the signal that asked it to."""
         status = self._running_life(node).end(STOP_SECONDS)
         return 0 if status == self.terminated else status
 

@@ -6,12 +6,13 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from signal import Signals
 from typing import ClassVar
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.at_rest import LOG, SNAPSHOT, ZOOKEEPER_FILES
 from zab_chaos.faults.scenario import LISTS, Scenario
-from zab_chaos.harness.backends.attributes import COUNT, FLAG, METHOD, NAMED_TEXTS, TEXTS
+from zab_chaos.harness.backends.attributes import COUNT, FLAG, METHOD, NAMED_TEXTS, STOP_SIGNAL, TEXTS
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.processes import disks
 from zab_chaos.harness.backends.run_releases import RunReleases
@@ -75,7 +76,8 @@ class SystemBackend(Backend):
     damage: those of its "log" and, if there are others, of its "snapshot"s. In each, the newest has the last name. `traces`:
     the nodes record what they broadcast and deliver, in the order of "zab" (counters begin with 1 in each epoch) or of "raft"
     (they go on). `releases`: the releases of the system that `command` can start, the oldest first. A run begins with the
-    first, and its upgrades lead to the last, unless --from and --to say otherwise.
+    first, and its upgrades lead to the last, unless --from and --to say otherwise. `stop_signal`: what asks a node for a clean
+    end.
     """
 
     one_address: ClassVar[bool] = False
@@ -86,6 +88,7 @@ class SystemBackend(Backend):
     data_files: ClassVar[Mapping[str, str]] = {}
     traces: ClassVar[str | None] = None
     releases: ClassVar[Sequence[str]] = ()
+    stop_signal: ClassVar[Signals] = Signals.SIGTERM
     operations = frozenset({"get", "set"})
     forms: ClassVar = {
         **Backend.forms,
@@ -93,6 +96,7 @@ class SystemBackend(Backend):
         **dict.fromkeys(("more_peer_ports", "other_ports"), COUNT),
         "data_files": NAMED_TEXTS,
         "releases": TEXTS,
+        "stop_signal": STOP_SIGNAL,
         "traces": (
             lambda value: value is None or value in RECORDS_OF,
             f"None or one of {', '.join(map(repr, RECORDS_OF))}",
@@ -116,7 +120,7 @@ class SystemBackend(Backend):
     def command(self, place: Place, defect: str | None) -> Sequence[str]:
         """Return the command that starts the node in the foreground: the process must be the node (a script ends with `exec`).
 
-        At SIGTERM the process must end. `defect` is a value of `defects`, or None.
+        At `stop_signal` the process must end. `defect` is a value of `defects`, or None.
         """
 
     @abstractmethod

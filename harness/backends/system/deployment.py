@@ -67,7 +67,6 @@ READS_SECONDS = 2.0  # within which a node that accepts clients has found out wh
 class SystemCluster(ReleasedCluster):
     """The nodes of a foreign system: each is a process that the backend's command starts."""
 
-    terminated = -signal.SIGTERM  # of a program that leaves SIGTERM alone, or sends it to itself when it has shut down
     exit_meanings = MappingProxyType(
         {
             0: "it did not stay in the foreground until it was asked to end",
@@ -88,6 +87,8 @@ class SystemCluster(ReleasedCluster):
         """`reads`: whether a read through a node is answered; it may take some seconds. `records`: what the nodes record.
         `releases`: those of the run, if the backend has any."""
         super().__init__(folder, list(places), disks, releases)
+        # That of a program that leaves the signal alone, or sends it to itself when it has shut down.
+        self.terminated = -backend.stop_signal
         self._reads = reads
         self._records = records
         # The nodes that have answered no read since they lost their disk: whether the latest one was answered, if one was sent.
@@ -234,7 +235,7 @@ class SystemCluster(ReleasedCluster):
             self._on_damaged_files[node, number] = None
         environment = called("environment", self._backend.environment)
         process = launch(node, tied(*map(str, command)), log, self._folder.path, environment)
-        return ProcessLife(node, number, process, log)
+        return ProcessLife(node, number, process, log, stop_signal=self._backend.stop_signal)
 
 
 class SystemDeployment(ProcessDeployment):

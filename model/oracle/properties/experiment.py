@@ -147,7 +147,7 @@ def _why(event: Inject | Heal) -> str:
     ended = ended_processes(event)
     killed = [node for node, shown in ended.items() if shown["exit"] == -SIGKILL]
     if killed and isinstance(event, Inject) and event.do in STOPS:
-        return f": asked to end (SIGTERM), {node_names(killed)} did not, and had to be killed"
+        return f": asked to end, {node_names(killed)} did not, and had to be killed"
     ends = [f"node {node} with {shown['exit']}" for node, shown in ended.items() if shown["exit"]]
     return f"; exit status: {', '.join(ends)}" if ends else ""
 

@@ -356,9 +356,7 @@ def test_a_process_that_does_not_end_when_it_is_asked_is_named() -> None:
     story.heal()
     story.settle()
     first, *_ = finish(feed(story, faults_first=False), story).property("fault took effect").violations
-    assert (
-        first.words == "fault 1 (stop) was not confirmed: asked to end (SIGTERM), node 2 did not, and had to be killed"
-    )
+    assert first.words == "fault 1 (stop) was not confirmed: asked to end, node 2 did not, and had to be killed"
 
 
 def test_under_unknown_faults_missing_recovery_is_unknown() -> None:

@@ -45,18 +45,66 @@ class Frail(Script):
     survives_wipe = False
 
 
-@pytest.mark.processes
-@pytest.mark.parametrize(("script", "status"), [(ENDS_WITH.format(0), 0), (DIES, 0), (ENDS_WITH.format(3), 3)])
-def test_a_node_may_end_by_the_signal_that_asks_it_to(tmp_path: Path, script: str, status: int) -> None:
+class Interrupted(Script):
+    stop_signal = signal.SIGINT
+
+
+def stopped(backend: Script, tmp_path: Path, script: str) -> int:
+    """Start a node that runs the script and stop it. Return its exit status."""
     place = Place(node=1, listen="", client="", address="", peers={}, data=tmp_path / "data", defect=script)
-    folder = RunFolder(tmp_path / "run")
-    cluster = SystemCluster(Script(), {1: place}, folder, None)
-    log = tmp_path / "log"
+    folder = RunFolder(tmp_path / f"run of {backend.stop_signal.name}")
+    cluster = SystemCluster(backend, {1: place}, folder, None)
     folder.path.mkdir()
+    log = folder.file("log")
     life: Any = cluster._start_life(1, 1, None, log)
     cluster._lives[1] = life
     assert wait_until(lambda: bool(log.read_bytes()), 20)  # it has set its handler
-    assert cluster.stop(1) == status
+    return cluster.stop(1)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("script", "status"), [(ENDS_WITH.format(0), 0), (DIES, 0), (ENDS_WITH.format(3), 3)])
+def test_a_node_may_end_by_the_signal_that_asks_it_to(tmp_path: Path, script: str, status: int) -> None:
+    assert stopped(Script(), tmp_path, script) == status
+
+
+CLEAN_AT_SIGINT = (
+    "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(5));"
+    "signal.signal(signal.SIGINT, {}); print(flush=True); signal.pause()"
+)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("at_sigint", "status"),
+    [("lambda *_: sys.exit(0)", 0), ("signal.SIG_DFL", 0), ("lambda *_: sys.exit(3)", 3)],
+)
+def test_a_node_is_asked_to_end_by_the_signal_of_its_system(tmp_path: Path, at_sigint: str, status: int) -> None:
+    assert stopped(Script(), tmp_path, CLEAN_AT_SIGINT.format(at_sigint)) == 5
+    assert stopped(Interrupted(), tmp_path, CLEAN_AT_SIGINT.format(at_sigint)) == status
+
+
+# A process with a session of its own, as a server of PostgreSQL starts them: its parent tells it to end.
+PARENT = """
+import signal, subprocess, sys
+child = subprocess.Popen(
+    [sys.executable, "-c", "import signal; print(flush=True); signal.pause()"],
+    start_new_session=True, stdout=subprocess.PIPE,
+)
+child.stdout.readline()
+def end(*_):
+    alive = child.poll() is None
+    child.kill()
+    sys.exit(0 if alive and child.wait() == -signal.SIGKILL else 7)
+signal.signal(signal.SIGINT, end)
+print(flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.processes
+def test_what_a_node_has_started_is_not_asked_to_end_by_the_harness(tmp_path: Path) -> None:
+    assert stopped(Interrupted(), tmp_path, PARENT) == 0
 
 
 ENDS_AT_ONCE = "import sys; sys.exit({})"
@@ -108,6 +156,7 @@ class WrongTypes(Script):
     data_files: ClassVar = ["wal/*.wal"]
     other_ports = "1"  # type: ignore[assignment]
     survives_wipe = "no"  # type: ignore[assignment]
+    stop_signal = signal.SIGSTOP
     environment: ClassVar = {"HOME": "/"}  # type: ignore[assignment]
 
 
@@ -117,6 +166,8 @@ def test_all_attributes_of_a_wrong_type_are_named() -> None:
         "`survives_wipe` must be True or False, not 'no'",
         "`other_ports` must be a whole number from 0 on, not '1'",
         "`data_files` must be a dict of texts, such as {'name': 'text'}, not ['wal/*.wal']",
+        "`stop_signal` must be a signal that asks a process to end, such as signal.SIGTERM or signal.SIGINT, not "
+        f"{signal.SIGSTOP!r}",
         "`environment` must be a method, not {'HOME': '/'}",
     ]
 
