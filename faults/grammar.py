@@ -553,6 +553,9 @@ class _Reader:
             self._report(
                 ("nemesis", "faults"), "a power cut loses unsynced bytes", '[scenario] disk = "faithful" or "fuse"'
             )
+        if "remove-member" in scenario.nemesis.faults and not scenario.nemesis.keep_quorum:
+            wrong = "without a quorum of the members nobody can add those again that remove-member has removed"
+            self._report(("nemesis", "faults"), wrong, "remove-member with keep_quorum = true")
 
 
 def rules_of(struct: type[Timing] | type[Limits]) -> dict[str, Rule]:

@@ -42,5 +42,6 @@ KINDS = (
         make=RemoveMember,
         heal_order=HealOrder.MEMBERS,
         needs=frozenset({Ability.MEMBERS}),
+        draw=lambda random: {},
     ),
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
+from zab_chaos.faults.abilities import NOT_OURS
 from zab_chaos.faults.nemesis import DAMAGE
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import (
@@ -234,7 +235,6 @@ STUCK_SHARE = 0.5
 # A file that is gone leaves less to notice than a damaged one. In some seeds files are removed from disks with many small ones.
 # In all others none is: a further kind of fault would change what every seed draws.
 REMOVE_FILE = "remove-file"
-UPGRADE = "upgrade"  # our own nodes have one release
 REMOVING_SHARE = 0.08  # of the seeds without a focus on disks or slow nodes
 REMOVING_FAULTS = {REMOVE_FILE: 6.0, "crash": 2.0, "stop": 1.0, "partition": 1.0}
 REMOVING_LIMITS = {"segment_bytes": 2**9, "snapshot_bytes": 2**13}
@@ -573,7 +573,8 @@ def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
 
     The first fault comes soon after the start.
     """
-    kinds = sorted(name for name, kind in KINDS.items() if kind.draw is not None and name not in (REMOVE_FILE, UPGRADE))
+    ours = (name for name, kind in KINDS.items() if kind.draw is not None and not kind.needs & NOT_OURS)
+    kinds = sorted(name for name in ours if name != REMOVE_FILE)
     draws = {name: random.random() ** (1 / weights.faults.get(name, 1.0)) for name in kinds}
     chosen = sorted(sorted(kinds, key=draws.__getitem__, reverse=True)[: max(1, len(kinds) // 2)])
     every = random.choice(((0.1, 0.5), (0.2, 1.0), (0.5, 2.0), (0.5, 4.0)))

@@ -9,7 +9,7 @@ from tests.unit.faults.conftest import Play, Sleepers
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.kind import FaultContext, FaultError
 from zab_chaos.faults.membership import RemoveMember
-from zab_chaos.faults.scenario import parse
+from zab_chaos.faults.scenario import ScenarioError, parse
 
 REMOVED_AND_KILLED = """
 [scenario]
@@ -86,6 +86,29 @@ def test_a_node_is_added_when_it_is_up_again(play: Callable[..., Play]) -> None:
     played.scheduler.heal_all()
     assert members.members == {1, 2, 3}
     assert played.told() == [("inject", 1, True), ("inject", 2, True), ("heal", 2, True), ("heal", 1, True)]
+
+
+DRAWN = """
+[scenario]
+name = "drawn"
+nodes = 5
+duration = 60
+
+[nemesis]
+faults = {{ remove-member = 1, crash = 1 }}
+keep_quorum = {}
+"""
+
+
+def test_drawn_members_are_added_again() -> None:
+    steps = [step for step in parse(DRAWN.format("true")).schedule(1) if step.do == "remove-member"]
+    assert len({str(step.target) for step in steps}) > 1
+    assert all(step.lasts is not None for step in steps)
+
+
+def test_members_are_drawn_only_while_there_is_a_quorum_that_can_add_them_again() -> None:
+    with pytest.raises(ScenarioError, match=r"without a quorum .*Allowed: remove-member with keep_quorum = true"):
+        parse(DRAWN.format("false"))
 
 
 def test_other_nodes_have_no_members(sleepers: Callable[..., Any]) -> None:

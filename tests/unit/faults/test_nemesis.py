@@ -23,7 +23,7 @@ unhurried = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slo
 EVERYTHING = {name: 1.0 for name, kind in KINDS.items() if kind.draw is not None}
 TAKES_NODES = (
     "crash", "stop", "pause", "power-cut", "disk-full", "disk-error", "wipe", "corrupt", "truncate-file", "crash-at",
-    "pause-at", "fail-at",
+    "pause-at", "fail-at", "remove-member",
 )  # fmt: skip
 
 seeds = st.integers(0, 2**63 - 1)
