@@ -40,9 +40,8 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
     known = judged if judged is not None else folder.read_verdict()
     verdict = {} if known is None else msgspec.to_builtins(known)
     facts = folder.read_run()
-    failed = (
-        known is not None and known.verdict is Outcome.HARNESS_ERROR
-    )  # only its reason and what is certain are shown
+    # Of a run in which the harness failed, only its reason and what is certain are shown.
+    failed = known is not None and known.verdict is Outcome.HARNESS_ERROR
     if known is not None:
         console.print()
         say(console, capital(headline(known)), "bold")
