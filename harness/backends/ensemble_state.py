@@ -44,7 +44,7 @@ def disagreement(answers: Mapping[int, Status], nodes: Sequence[int]) -> str | N
     """
     silent = [node for node in nodes if node not in answers]
     if silent:
-        return f"no answer from {node_names(silent)}"
+        return f"no answer from {listed_nodes(silent)}"
     faults: list[tuple[str, Callable[[Status], bool]]] = [
         ("still amnesiac", lambda status: status.amnesiac),
         ("not in the broadcast phase of an established leader", lambda status: not status.established),
@@ -55,7 +55,7 @@ def disagreement(answers: Mapping[int, Status], nodes: Sequence[int]) -> str | N
     for words, holds in faults:
         affected = [node for node in nodes if holds(answers[node])]
         if affected:
-            return f"{words}: {node_names(affected)}"
+            return f"{words}: {listed_nodes(affected)}"
     for words, value in (
         ("epochs", lambda status: status.epoch),
         ("leaders", lambda status: status.leader if status.leader is not None else status.node),
@@ -80,6 +80,6 @@ def leftovers(answers: Mapping[int, Status]) -> str | None:
     return ", ".join(words) or None
 
 
-def node_names(nodes: Sequence[int]) -> str:
+def listed_nodes(nodes: Sequence[int]) -> str:
     """Return the nodes' names, such as `node-1, node-3`."""
     return ", ".join(f"node-{node}" for node in nodes)

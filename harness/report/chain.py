@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from zab_chaos.harness.report.headline import first_violation
 from zab_chaos.harness.report.html.diagram import STEP_KINDS, Diagram, NodeStep
 from zab_chaos.harness.report.html.evidence import ZXID
-from zab_chaos.harness.report.html.sentences import describe_line, describe_transactions, fence_words
 from zab_chaos.harness.report.messages import NEVER, MessageContent, Messages, SentMessage
+from zab_chaos.harness.report.sentences import describe_line, describe_transactions, fence_words
 from zab_chaos.harness.results.fault_spans import MENDS, WAITS, FaultSpan
 from zab_chaos.model.events import TRACE_FILE
 from zab_chaos.model.oracle.evidence import node_names, show, zxid_range

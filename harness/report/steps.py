@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.report.messages import LifeMessages
+from zab_chaos.harness.report.sentences import describe_line
 from zab_chaos.model.events import UNREADABLE, trace_name
 from zab_chaos.model.replay import descriptions
 from zab_chaos.model.replay.replay import recorded_lives

@@ -8,7 +8,7 @@ from zab_chaos.harness.report.chain import chain_of, moments, preceding_fault
 from zab_chaos.harness.report.headline import headline, violated_or_uncertain
 from zab_chaos.harness.report.html.diagram import read_diagram
 from zab_chaos.harness.report.html.run_data import have_own_clocks
-from zab_chaos.harness.report.html.sentences import describe_line, describe_log
+from zab_chaos.harness.report.sentences import describe_line, describe_log
 from zab_chaos.harness.results.fault_spans import read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source

@@ -13,7 +13,7 @@ from zab_chaos.faults.registry import reduced_to
 from zab_chaos.faults.scenario import FaultStep, Scenario
 from zab_chaos.faults.scheduler import LEADER_SECONDS, FaultRecord, Scheduler
 from zab_chaos.harness.backends.backend import Deployment, Load
-from zab_chaos.harness.backends.ensemble_state import leftovers, node_names, statuses
+from zab_chaos.harness.backends.ensemble_state import leftovers, listed_nodes, statuses
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.interrupt import Interrupt
 from zab_chaos.harness.report.progress import Display
@@ -105,7 +105,7 @@ class RunPhases:
         self._cluster.start_all(self._cluster.nodes)
         if dead := self._dead():
             last_words = dict.fromkeys(self._cluster.last_words(node) for node in dead)  # without duplicates
-            raise HarnessError("\n".join([f"{node_names(dead)} ended during the start:", *last_words]))
+            raise HarnessError("\n".join([f"{listed_nodes(dead)} ended during the start:", *last_words]))
         self._phase("electing")
         if not self._wait_until(self._deployment.complete, START_SECONDS):
             ended = "".join(f"; node-{node} ended, its last line: {self._last_line(node)}" for node in self._dead())

@@ -190,7 +190,7 @@ class ProcessCluster(ABC):
         """
         missing = [node for node in nodes if node not in self._lives]
         if missing:
-            raise ClusterError(f"{ensemble_state.node_names(missing)} cannot be killed: never started")
+            raise ClusterError(f"{ensemble_state.listed_nodes(missing)} cannot be killed: never started")
         lives = [self._lives[node] for node in nodes]
         self._do_to_all(_send_sigkill, lives)
         return {life.node: life.kill() for life in lives}

@@ -127,7 +127,7 @@ class SimCluster:
     def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
         missing = [node for node in nodes if self._machines[node].server is None]
         if missing:
-            raise ClusterError(f"{ensemble_state.node_names(missing)} cannot be killed: never started")
+            raise ClusterError(f"{ensemble_state.listed_nodes(missing)} cannot be killed: never started")
         for node in nodes:
             self._machines[node].kill()
         exits = {node: self._machines[node].exit for node in nodes}

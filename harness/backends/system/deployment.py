@@ -20,7 +20,7 @@ from zab_chaos.faults.network import Pair
 from zab_chaos.faults.scenario import LISTS, Scenario
 from zab_chaos.faults.two_way_network import Way
 from zab_chaos.harness.backends.backend import RunOptions
-from zab_chaos.harness.backends.ensemble_state import node_names
+from zab_chaos.harness.backends.ensemble_state import listed_nodes
 from zab_chaos.harness.backends.processes.deployment import HOST, Link, ProcessDeployment
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
@@ -420,7 +420,7 @@ class SystemDeployment(ProcessDeployment):
         if 2 * len(silent) < len(self.cluster.nodes):
             return "`leader` named no node"
         errors = (f"node-{node} ({self.cluster.silence[node]})" for node in silent if node in self.cluster.silence)
-        return f"most nodes did not accept clients or answer `received`: {', '.join(errors) or node_names(silent)},"
+        return f"most nodes did not accept clients or answer `received`: {', '.join(errors) or listed_nodes(silent)},"
 
     def _silent(self) -> list[int]:
         return [node for node in self.cluster.nodes if self.cluster.status(node, 0.5) is None]
@@ -428,7 +428,7 @@ class SystemDeployment(ProcessDeployment):
     def disagreement(self) -> str | None:
         silent = self._silent()
         if silent:
-            return f"no answer from {node_names(silent)}"
+            return f"no answer from {listed_nodes(silent)}"
         why = self._final_checks.disagreement()
         # The last reads may be transactions, too, which followers deliver after the leader has answered.
         if why is None:
@@ -444,7 +444,7 @@ class SystemDeployment(ProcessDeployment):
             return None
         silent = [node for node, zxid in last.items() if zxid == NOTHING]
         if silent:
-            return f"no `deliver` or `restore` was recorded in the last life of {node_names(silent)}"
+            return f"no `deliver` or `restore` was recorded in the last life of {listed_nodes(silent)}"
         upto = ", ".join(f"node-{node} up to {show(zxid)}" for node, zxid in last.items())
         return f"what the nodes have recorded differs at the end: delivered by {upto}"
 

@@ -6,7 +6,7 @@ from operator import contains
 from typing import cast
 
 from zab_chaos.faults.scenario import LISTS
-from zab_chaos.harness.backends.ensemble_state import node_names
+from zab_chaos.harness.backends.ensemble_state import listed_nodes
 from zab_chaos.harness.backends.system.lists import ListKeys
 from zab_chaos.harness.client.transaction import Committed, ListTransaction, Outcome, ReadList, Request, Transaction
 from zab_chaos.harness.client.transport import SocketLine
@@ -78,9 +78,9 @@ class FinalChecks:
             found = {node: answers[path] for node, answers in held.items() if path in answers}
             unread = [node for node, outcome in found.items() if not _is_conclusive(outcome)]
             if unread:
-                return f"{path} can't be read through {node_names(unread)}: {found[unread[0]]}"
+                return f"{path} can't be read through {listed_nodes(unread)}: {found[unread[0]]}"
             if len({_value(outcome) for outcome in found.values()}) > 1:
-                return f"{path} is not the same through {node_names(self._nodes())}"
+                return f"{path} is not the same through {listed_nodes(self._nodes())}"
         return None
 
     def _unserved_kind(self) -> str | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from zab_chaos.harness.report.abridged import brief
 from zab_chaos.harness.report.headline import violated_or_uncertain
-from zab_chaos.harness.report.html.sentences import describe_line
+from zab_chaos.harness.report.sentences import describe_line
 from zab_chaos.harness.results.source import Source
 from zab_chaos.model.events import TRACE_FILE
 from zab_chaos.model.verdict import Evidence, Property, Verdict

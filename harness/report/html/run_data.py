@@ -18,8 +18,8 @@ from zab_chaos.harness.report.html.lifetimes import (
     times_up,
 )
 from zab_chaos.harness.report.html.operations import Operations, read_operations
-from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.report.progress import UNSHOWN, Steps
+from zab_chaos.harness.report.sentences import describe_line
 from zab_chaos.harness.results.fault_spans import MENDS, FaultSpan, LinkFault, pauses, read_spans, touched_links
 from zab_chaos.harness.results.run_folder import read_json
 from zab_chaos.harness.results.source import MilestoneLine, Source

@@ -12,8 +12,8 @@ from zab_chaos.harness.report.chain import Chain, ChainEvent, Point, chain_of, m
 from zab_chaos.harness.report.columns import Columns
 from zab_chaos.harness.report.html.diagram import ClientOperation, Diagram, NodeStep, NodeSteps
 from zab_chaos.harness.report.html.run_data import read_run_data
-from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.report.messages import Drop, Exchange, MessageContent, Messages, SentMessage
+from zab_chaos.harness.report.sentences import describe_line
 from zab_chaos.harness.results.fault_spans import FaultSpan
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.model.verdict import Evidence, Judgement, Outcome, Property, Verdict, Violation

@@ -18,8 +18,8 @@ from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.html.markup import Html, element
 from zab_chaos.harness.report.html.page import page
 from zab_chaos.harness.report.html.run_data import read_run_data
-from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.report.html.terms import TERMS, explained
+from zab_chaos.harness.report.sentences import describe_line
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core.messages import NAMES

@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from zab_chaos.harness.report.html.sentences import SESSIONS, describe_line
+from zab_chaos.harness.report.sentences import SESSIONS, describe_line
 from zab_chaos.model.events import SessionEvent
 
 LOOK = {"type": "look", "client": 2, "path": "/e", "node": 3, "zxid": [1, 7]}
