@@ -46,13 +46,12 @@ class Isolation(Checker):
         if asked not in LEVELS:
             self.unknown.append(f"run.json, expect.isolation: {asked!r} is none of {', '.join(LEVELS)}")
             return
-        requests = self.facts.list_requests()
-        history = ListHistory(requests)
+        history = ListHistory(self.facts.list_requests())
         self.checked = len(history.committed)
         for read in impossible_reads(history):
             self._report(read.words, read.requests)
         level = LEVELS[asked]
-        graph = dependencies(history, sessions(requests), level.order)
+        graph = dependencies(history, sessions(self.facts.requests.values()), level.order)
         for cycle in map(_told, self._cycles(graph, level)):
             anomaly = classified(cycle)
             allowed = f"the strongest level that allows it is {' or '.join(anomaly.allowed_by)}"

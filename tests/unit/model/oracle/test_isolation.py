@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.model.oracle.list_definition import Txn, is_allowed
-from tests.unit.model.oracle.test_history import SECOND, Line, run_of
+from tests.unit.model.oracle.test_history import SECOND, Line, operation, run_of
 from tests.unit.model.oracle.test_long_runs import lines_executed
 from zab_chaos.model.events import FINAL_CLIENTS, Complete, Invoke, RequestStep
 from zab_chaos.model.isolation import LEVELS, Anomaly, Level, Order, Strength
@@ -17,7 +17,7 @@ from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.isolation import Isolation
 from zab_chaos.model.verdict import Judgement, Verdict
 
-HISTORIES = 1200
+HISTORIES = 500
 LISTS = ("/list-1", "/list-2")
 
 
@@ -357,6 +357,21 @@ def test_an_append_that_the_last_read_does_not_show_is_lost_at_each_level(
 def test_appends_that_no_node_shows_in_the_end_are_unknown(tmp_path: Path) -> None:
     verdict = run_of(tmp_path, lines(1, 1, 2, appending(1), lists=[]), milestones=("safety-ended",))
     assert verdicts(verdict) == (Judgement.PASS, Judgement.UNKNOWN)
+
+
+def test_a_session_also_ends_at_an_unknown_outcome_of_another_operation(tmp_path: Path) -> None:
+    """Else the second transaction, of the same client, would have to see what the first one appended."""
+    first, second = lines(1, 1, 2, appending(1), lists=[]), lines(1, 5, 6, READING, lists=[[]])
+    between = operation(1, "set", 3, 4, 7, outcome="unknown")
+    for seq, pair in enumerate((first, between, second), 1):
+        for line in pair:
+            line["seq"] = seq
+    level = {"isolation": "strong-session-serializable"}
+    found = [
+        run_of(tmp_path, *history, **level).property("isolation").verdict
+        for history in ([first, second], [first, between, second])
+    ]
+    assert found == [Judgement.VIOLATION, Judgement.PASS]
 
 
 def test_an_answer_without_a_list_for_each_read_is_damage(tmp_path: Path) -> None:
