@@ -70,16 +70,17 @@ def transactions_of_a_cycle(graph: Graph, shape: Shape, left_out: Collection[int
     return []
 
 
-def shortest_cycle(
-    graph: Graph, shape: Shape, through: Iterable[int], left_out: Collection[int] = ()
-) -> list[Edge] | None:
-    """Return the edges of a shortest cycle of this shape through one of these transactions, None if there is none."""
+def shortest_cycle(graph: Graph, shape: Shape, through: Iterable[int], left_out: Collection[int] = ()) -> list[Edge]:
+    """Return the edges of a shortest cycle of this shape through one of these transactions, of which some are on one."""
     cycles = (_cycle_through(graph, shape, node, left_out) for node in through)
-    return min(filter(None, cycles), key=len, default=None)
+    return min(filter(None, cycles), key=len)
 
 
-def _cycle_through(graph: Graph, shape: Shape, start: int, left_out: Collection[int]) -> list[Edge] | None:
-    """Return the edges of a shortest cycle of this shape from `start` back to it: a search by breadth."""
+def _cycle_through(graph: Graph, shape: Shape, start: int, left_out: Collection[int]) -> list[Edge]:
+    """Return the edges of a shortest cycle of this shape from `start` back to it, none if there is none: a search by breadth.
+
+    It begins where an anti-dependency may follow, which is so at one of any two transactions in a row at least.
+    """
     found: dict[_Place, tuple[_Place, Edge]] = {}
     begin = (start, False)
     waiting = deque([begin])
@@ -92,7 +93,7 @@ def _cycle_through(graph: Graph, shape: Shape, start: int, left_out: Collection[
             if after == begin:
                 return _way_back(found, begin)
             waiting.append(after)
-    return None
+    return []
 
 
 def _way_back(found: Mapping[_Place, tuple[_Place, Edge]], begin: _Place) -> list[Edge]:

@@ -13,7 +13,7 @@ from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.history import sessions
 
 TRIED = 100  # transactions of a cycle through which a shorter one is sought
-# The worst first: what is forbidden from this strength on. Edges of the level's order are added to the kinds.
+# The worst first, with the weakest strength that forbids them. Edges of the level's order are added to the kinds.
 _SHAPES = (
     (Strength.READ_COMMITTED, Shape(frozenset({Kind.WW}))),
     (Strength.READ_COMMITTED, Shape(frozenset({Kind.WW, Kind.WR}))),
@@ -50,38 +50,38 @@ class Isolation(Checker):
         self.checked = len(history.committed)
         for read in impossible_reads(history):
             self._report(read.words, read.requests)
-        level = LEVELS[asked]
-        graph = dependencies(history, sessions(self.facts.requests.values()), level.order)
-        for cycle in map(_told, self._cycles(graph, level)):
-            anomaly = classified(cycle)
-            allowed = f"the strongest level that allows it is {' or '.join(anomaly.allowed_by)}"
-            words = f"{anomaly.name}: {'; '.join(_step(edge, history.committed) for edge in cycle)}"
-            words += f"; {allowed if anomaly.allowed_by else 'no level allows it'}"
-            self._report(words, [history.committed[edge.source] for edge in cycle])
+        graph = dependencies(history, sessions(self.facts.requests.values()), LEVELS[asked].order)
+        for cycle in () if self.findings.full else forbidden_cycles(graph, LEVELS[asked]):
+            self._report_cycle(_told(cycle), history.committed)
+            if self.findings.full:
+                break
 
-    def _cycles(self, graph: Graph, level: Level) -> Iterator[list[Edge]]:
-        """Yield short cycles that the level forbids, until the findings are full. No two have a transaction in common."""
-        forbidden = [shape for strength, shape in _SHAPES if strength <= level.strength]
-        left_out: set[int] = set()
-        for order in (order for order in Order if order <= level.order):
-            for shape in forbidden if self._has_cycle(graph, forbidden[-1], order, left_out) else ():
-                sought = _with_order(shape, order)
-                while not self.findings.full and (on := transactions_of_a_cycle(graph, sought, left_out)):
-                    cycle = shortest_cycle(graph, sought, islice(on, TRIED), left_out)
-                    assert cycle is not None
-                    left_out.update(edge.source for edge in cycle)
-                    yield cycle
-
-    def _has_cycle(self, graph: Graph, shape: Shape, order: Order, left_out: set[int]) -> bool:
-        return bool(transactions_of_a_cycle(graph, _with_order(shape, order), left_out))
+    def _report_cycle(self, cycle: Sequence[Edge], committed: Sequence[Request]) -> None:
+        anomaly = classified(cycle)
+        allowed = f"the strongest level that allows it is {' or '.join(anomaly.allowed_by)}"
+        words = f"{anomaly.name}: {'; '.join(_step(edge, committed) for edge in cycle)}"
+        words += f"; {allowed if anomaly.allowed_by else 'no level allows it'}"
+        self._report(words, [committed[edge.source] for edge in cycle])
 
     def _report(self, words: str, requests: Sequence[Request]) -> None:
         cited = {(one.invoke.client, one.invoke.seq): one for one in requests}
         self.findings.add(words, [event for one in cited.values() for event in (one.invoke, one.complete)])
 
 
-def _with_order(shape: Shape, order: Order) -> Shape:
-    return Shape(shape.kinds | _ORDERS[order], shape.spaced)
+def forbidden_cycles(graph: Graph, level: Level) -> Iterator[list[Edge]]:
+    """Yield short cycles that the level forbids: first those that need no order of the calls, of these first the worst. No two
+    have a transaction in common."""
+    left_out: set[int] = set()
+    for order in (order for order in Order if order <= level.order):
+        kinds = _ORDERS[order]
+        shapes = [Shape(it.kinds | kinds, it.spaced) for strength, it in _SHAPES if strength <= level.strength]
+        if not transactions_of_a_cycle(graph, shapes[-1], left_out):
+            continue  # it would find those of the other shapes too
+        for shape in shapes:
+            while on := transactions_of_a_cycle(graph, shape, left_out):
+                cycle = shortest_cycle(graph, shape, islice(on, TRIED), left_out)
+                left_out.update(edge.source for edge in cycle)
+                yield cycle
 
 
 def classified(cycle: Sequence[Edge]) -> Anomaly:
