@@ -39,10 +39,10 @@ def _elements(history: ListHistory, read: Read) -> Iterator[ImpossibleRead]:
 def _what_is_wrong(history: ListHistory, read: Read, element: int, seen: list[int]) -> tuple[str, str] | None:
     """Return the kind of what is wrong with an element of a read, and the words for it. `seen`: the elements before it."""
     writer = history.appended.get((read.path, element))
-    if element in seen:
-        return "twice", f"in which {element} is twice"
     if writer is None:
         return "nobody", f"in which {element} is, which nobody appended"
+    if element in seen:
+        return "twice", f"in which {element} of {name(writer)} is twice"
     if writer is read.request and element not in read.own:
         return "early", f"in which {element} is, which it appended only later"
     if failed(writer):
