@@ -86,9 +86,11 @@ class KillFault(NodeDown):
             command_unless_paused(self.cluster, node, "power-cut", arguments)
         seconds = within_ms / 1000 + self.context.patience
         found = {node: self.cluster.wait_exit(node, seconds) for node in nodes if not self.cluster.paused(node)}
-        self.exits = {node: status for node, status in found.items() if status is not None}
         paused = [node for node in nodes if is_paused(self.cluster, node)]
-        self.exits |= self.cluster.kill_all(paused) if paused else {}
+        found |= self.cluster.kill_all(paused) if paused else {}
+        # The others were being killed, for which a node with all that it has started is stopped first.
+        found |= {node: self.cluster.wait_exit(node, seconds) for node in nodes if node not in found}
+        self.exits = {node: status for node, status in found.items() if status is not None}
 
     def killed(self, node: int) -> bool:
         """Return whether the process was killed, or had just ended because of another fault: its memory is lost either way."""

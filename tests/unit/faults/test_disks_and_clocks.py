@@ -1,11 +1,13 @@
 """Disk and clock faults are confirmed by the counters of disks and the readings of clocks, not by the node's answer."""
 
+import signal
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.unit.faults.conftest import Sleepers
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.host import ThisHost
 from zab_chaos.faults.kind import Fault, FaultContext
@@ -236,6 +238,34 @@ def test_a_power_cut_must_show_on_each_disk(left_on: int, sleepers: Callable[...
     fault = KINDS["power-cut"].make(FaultContext(cluster, None), [1, 2], {"variant": "plain"})
     fault.inject()
     assert not fault.injected().confirmed
+
+
+class Dying(Sleepers):
+    """At a power cut a node is stopped before it is killed, just when it is asked whether it is paused."""
+
+    pausing = False
+
+    def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        self.pause(node)
+        return {}
+
+    def paused(self, node: int) -> bool:
+        stopped = super().paused(node)
+        if stopped and not self.pausing:
+            self.kill(node)
+        return stopped
+
+    def pause(self, node: int) -> None:
+        self.pausing = True
+        super().pause(node)
+        self.pausing = False
+
+
+def test_a_node_that_is_being_killed_is_not_taken_for_a_paused_one(sleepers: Callable[..., Any]) -> None:
+    fault = KINDS["power-cut"].make(FaultContext(sleepers(2, Dying), None), [1, 2], {"variant": "torn", "within_ms": 0})
+    fault.inject()
+    assert fault.injected().confirmed
+    assert [found["exit"] for found in fault.injected().evidence.values()] == [-signal.SIGKILL] * 2
 
 
 @pytest.mark.parametrize("quick", [1, 2])
