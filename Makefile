@@ -21,9 +21,9 @@ define installed
 @command -v $(1) >/dev/null || .ci/apt $(3) || echo "$(2) could not be installed; the tests that need it are skipped"
 endef
 
-# Likewise a program that its package starts as a service, which is stopped: it would keep the ports.
+# Likewise a program that its package starts as the service $(4), which is stopped: it would keep the ports.
 define server
-@command -v $(1) >/dev/null || { .ci/apt $(3) && { systemctl disable --quiet --now $(1) 2>/dev/null || true; }; } || \
+@command -v $(1) >/dev/null || { .ci/apt $(3) && { systemctl disable --quiet --now $(4) 2>/dev/null || true; }; } || \
 	echo "$(2) could not be installed; the tests that need it are skipped"
 endef
 
@@ -42,10 +42,11 @@ browser: ## install Chromium for the tests of the HTML report; needs root and ap
 fuse: ## install fuse3 for the tests of disks whose power can be cut; needs root and apt-get
 	$(call installed,fusermount3,fuse3,fuse3)
 
-servers: ## install etcd, NATS and Redis for the tests of the examples that run them; needs root and apt-get
-	$(call server,etcd,etcd,etcd-server)
-	$(call server,nats-server,NATS,nats-server)
-	$(call server,redis-server,Redis,redis-server)
+servers: ## install etcd, NATS, PostgreSQL and Redis for the tests of the examples that run them; needs root and apt-get
+	$(call server,etcd,etcd,etcd-server,etcd)
+	$(call server,nats-server,NATS,nats-server,nats-server)
+	$(call server,/usr/lib/postgresql/*/bin/postgres,PostgreSQL,postgresql,postgresql)
+	$(call server,redis-server,Redis,redis-server,redis-server)
 
 demo: setup ## run three nodes through a power outage, judge the run, and analyze it with the pipeline
 	$(BIN)/zab run power-outage
