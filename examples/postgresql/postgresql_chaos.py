@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,16 +35,13 @@ CREATE = """initdb --username {user} --auth trust --no-sync --wal-segsize 1 --pg
     && printf 'UPDATE pg_database SET datistemplate = false\\nDROP DATABASE template0\\nDROP DATABASE template1\\n' \
     | postgres --single -D {new} || exit"""
 COPY = "pg_basebackup --username {user} --host {host} --port {port} --checkpoint fast --no-sync -R --pgdata {new}"
-# At SIGTERM the server would wait until its clients are gone. At SIGINT it ends at once.
 START = """
 if [ ! -e {data}.complete ]; then
     until rm -rf {new} && {begin}; do sleep 0.1; done
     cp -a {new} {data} && rm -r {new} && touch {data}.complete
 fi
-trap 'kill -INT $!; wait $!; exit $?' TERM
 rm -f {data}/postmaster.pid  # it may name a process that was killed, and not yet waited for
-setpriv --pdeathsig KILL postgres -D {data} {settings} &
-wait $!
+exec setpriv --pdeathsig KILL postgres -D {data} {settings}  # a change of the user forgets that of the harness
 """
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -78,6 +76,7 @@ class PostgreSQL(SystemBackend):
     name = "postgresql"
     operations = frozenset({"list-append", "list-read"})
     one_port = True
+    stop_signal = signal.SIGINT  # at SIGTERM the server would wait until its clients are gone
     survives_wipe = False  # the primary could not copy from anybody
     isolation = "serializable"
     # Less than was promised: a weaker level, reads at standbys, or no sync before the answer.

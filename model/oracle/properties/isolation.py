@@ -52,16 +52,17 @@ class Isolation(Checker):
             self._report(read.words, read.requests)
         graph = dependencies(history, sessions(self.facts.requests.values()), LEVELS[asked].order)
         for cycle in () if self.findings.full else forbidden_cycles(graph, LEVELS[asked]):
-            self._report_cycle(_told(cycle), history.committed)
+            self._report_cycle(_told(cycle), history, asked)
             if self.findings.full:
                 break
 
-    def _report_cycle(self, cycle: Sequence[Edge], committed: Sequence[Request]) -> None:
+    def _report_cycle(self, cycle: Sequence[Edge], history: ListHistory, promised: str) -> None:
         anomaly = classified(cycle)
         allowed = f"the strongest level that allows it is {' or '.join(anomaly.allowed_by)}"
-        words = f"{anomaly.name}: {'; '.join(_step(edge, committed) for edge in cycle)}"
-        words += f"; {allowed if anomaly.allowed_by else 'no level allows it'}"
-        self._report(words, [committed[edge.source] for edge in cycle])
+        words = f"{anomaly.name}: {'; '.join(_step(edge, history) for edge in cycle)}"
+        words += f". Promised is {promised}; {allowed if anomaly.allowed_by else 'no level allows it'}"
+        readers = [history.longest[edge.path].request for edge in cycle if _is_shown(edge, history)]
+        self._report(words, [*(history.committed[edge.source] for edge in cycle), *readers])
 
     def _report(self, words: str, requests: Sequence[Request]) -> None:
         cited = {(one.invoke.client, one.invoke.seq): one for one in requests}
@@ -87,7 +88,7 @@ def forbidden_cycles(graph: Graph, level: Level) -> Iterator[list[Edge]]:
 def classified(cycle: Sequence[Edge]) -> Anomaly:
     """Return which anomaly a cycle is: the name of Adya, or that of Elle for cycles without two anti-dependencies in a row."""
     kinds = [edge.kind for edge in cycle]
-    known, words, strength = _known(kinds)
+    known, words, strength = _known(kinds, {edge.path for edge in cycle} - {""})
     if Kind.REAL_TIME in kinds:
         return Anomaly(f"{known}-realtime ({words})", Level(strength, Order.REAL_TIME))
     if Kind.SESSION in kinds:
@@ -95,12 +96,13 @@ def classified(cycle: Sequence[Edge]) -> Anomaly:
     return Anomaly(f"{known} ({words})", Level(strength))
 
 
-def _known(kinds: Sequence[Kind]) -> tuple[str, str, Strength]:
-    """Return the name of a cycle with such edges, what it is called, and the weakest strength that forbids it."""
+def _known(kinds: Sequence[Kind], paths: set[str]) -> tuple[str, str, Strength]:
+    """Return the name of a cycle with such edges, what it is called, and the weakest strength that forbids it. `paths`: the
+    lists at which its transactions have met."""
     anti = kinds.count(Kind.RW)
     if any(one is other is Kind.RW for one, other in pairwise([*kinds, kinds[0]])):
         return "G2", "write skew", Strength.SERIALIZABLE
-    if Kind.FIRST in kinds:
+    if Kind.FIRST in kinds or (anti == 1 and Kind.WW in kinds and Kind.WR not in kinds and len(paths) == 1):
         return "P4", "lost update", Strength.SNAPSHOT_ISOLATION
     if anti > 1:
         return "G-nonadjacent", "long read skew", Strength.SNAPSHOT_ISOLATION
@@ -125,11 +127,16 @@ def _told(cycle: Sequence[Edge]) -> list[Edge]:
     return found
 
 
-def _step(edge: Edge, committed: Sequence[Request]) -> str:
-    before, after, append = name(committed[edge.source]), name(committed[edge.target]), f"{edge.element} to {edge.path}"
+def _step(edge: Edge, history: ListHistory) -> str:
+    before, after = name(history.committed[edge.source]), name(history.committed[edge.target])
     match edge.kind:
         case Kind.WW:
-            return f"{after} appended {append} after {before}"
+            shown = (
+                f"as {name(history.longest[edge.path].request)} read"
+                if _is_shown(edge, history)
+                else "for no read shows it"
+            )
+            return f"{after} appended {edge.element} to {edge.path} after {before}, {shown}"
         case Kind.WR:
             return f"{after} read {edge.path} with {edge.element} of {before}"
         case Kind.RW:
@@ -139,3 +146,8 @@ def _step(edge: Edge, committed: Sequence[Request]) -> str:
         case Kind.SESSION:
             return f"{after} came after {before} in the same session"
     return f"{after} was called after {before} had returned"
+
+
+def _is_shown(edge: Edge, history: ListHistory) -> bool:
+    """Return whether the longest read shows the order of two appends."""
+    return edge.kind is Kind.WW and edge.element in history.order.get(edge.path, ())

@@ -134,16 +134,27 @@ ANOMALIES: dict[str, tuple[list[Txn], str]] = {
             Txn(2, 0, 9, OK, appends(B, 2) + appends(A, 2)),
             Txn(3, 10, 11, OK, reads(A, 1, 2) + reads(B, 2, 1)),
         ],
-        "G0 (dirty writes): T2 appended 2 to /list-1 after T1; T1 appended 1 to /list-2 after T2; no level allows it",
+        "G0 (dirty writes): T2 appended 2 to /list-1 after T1, as T3 read; T1 appended 1 to /list-2 after T2, as T3 read. "
+        "Promised is strict-serializable; no level allows it",
     ),
     "G1c": (
         [Txn(1, 0, 9, OK, appends(A, 1) + reads(B, 2)), Txn(2, 0, 9, OK, appends(B, 2) + reads(A, 1))],
-        "G1c (circular information flow): T2 read /list-1 with 1 of T1; T1 read /list-2 with 2 of T2; no level allows it",
+        "G1c (circular information flow): T2 read /list-1 with 1 of T1; T1 read /list-2 with 2 of T2. Promised is "
+        "strict-serializable; no level allows it",
+    ),
+    "G1c with an append that no read shows": (
+        [
+            Txn(1, 0, 9, OK, appends(A, 2) + appends(B, 1)),
+            Txn(2, 0, 9, OK, appends(A, 1) + reads(B, 1)),
+            Txn(3, 0, 9, OK, reads(A, 1)),
+        ],
+        "G1c (circular information flow): T2 read /list-2 with 1 of T1; T1 appended 2 to /list-1 after T2, for no read shows "
+        "it. Promised is strict-serializable; no level allows it",
     ),
     "G-single": (
         [Txn(1, 0, 9, OK, appends(A, 5, 1) + appends(B, 1)), Txn(2, 0, 9, OK, reads(A, 5, 1) + reads(B))],
-        "G-single (read skew): T2 read /list-1 with 1 of T1; T2 read /list-2 without 1 of T1; the strongest level that allows"
-        " it is read-committed",
+        "G-single (read skew): T2 read /list-1 with 1 of T1; T2 read /list-2 without 1 of T1. Promised is "
+        "strict-serializable; the strongest level that allows it is read-committed",
     ),
     "G-nonadjacent": (
         [
@@ -153,27 +164,47 @@ ANOMALIES: dict[str, tuple[list[Txn], str]] = {
             Txn(4, 0, 9, OK, reads(B, 2) + reads(A)),
         ],
         "G-nonadjacent (long read skew): T3 read /list-1 with 1 of T1; T3 read /list-2 without 2 of T2; T4 read /list-2 with "
-        "2 of T2; T4 read /list-1 without 1 of T1; the strongest level that allows it is read-committed",
+        "2 of T2; T4 read /list-1 without 1 of T1. Promised is strict-serializable; the strongest level that allows it is "
+        "read-committed",
     ),
     "P4": (
         [Txn(1, 0, 9, OK, reads(A) + appends(A, 1)), Txn(2, 0, 9, OK, reads(A) + appends(A, 2))],
         "P4 (lost update): T1 read /list-1 without 2 of T2, and appended to it; T2 read /list-1 without 1 of T1, and appended"
-        " to it; the strongest level that allows it is read-committed",
+        " to it. Promised is strict-serializable; the strongest level that allows it is read-committed",
+    ),
+    "P4 that a read shows": (
+        [
+            Txn(1, 0, 9, OK, reads(A) + appends(A, 1)),
+            Txn(2, 0, 9, OK, appends(A, 2)),
+            Txn(3, 10, 11, OK, reads(A, 2, 1)),
+        ],
+        "P4 (lost update): T1 read /list-1 without 2 of T2; T1 appended 1 to /list-1 after T2, as T3 read. Promised is "
+        "strict-serializable; the strongest level that allows it is read-committed",
+    ),
+    "an append that is lost": (
+        [
+            Txn(1, 0, 1, OK, appends(A, 1)),
+            Txn(2, 2, 3, OK, reads(A, 1)),
+            Txn(3, 2, 3, OK, appends(A, 2)),
+            Txn(4, 4, 5, OK, reads(A, 1)),
+        ],
+        "G-single-realtime (stale read): T4 read /list-1 without 2 of T3; T4 was called after T3 had returned. Promised is "
+        "strict-serializable; the strongest level that allows it is strong-session-serializable",
     ),
     "G2": (
         [Txn(1, 0, 9, OK, reads(A) + appends(B, 1)), Txn(2, 0, 9, OK, reads(B) + appends(A, 2))],
-        "G2 (write skew): T1 read /list-1 without 2 of T2; T2 read /list-2 without 1 of T1; the strongest level that allows "
-        "it is strong-snapshot-isolation",
+        "G2 (write skew): T1 read /list-1 without 2 of T2; T2 read /list-2 without 1 of T1. Promised is strict-serializable; "
+        "the strongest level that allows it is strong-snapshot-isolation",
     ),
     "a stale read": (
         [Txn(1, 0, 1, OK, appends(A, 1)), Txn(2, 2, 3, OK, reads(A))],
-        "G-single-realtime (stale read): T2 read /list-1 without 1 of T1; T2 was called after T1 had returned; the strongest "
-        "level that allows it is strong-session-serializable",
+        "G-single-realtime (stale read): T2 read /list-1 without 1 of T1; T2 was called after T1 had returned. Promised is "
+        "strict-serializable; the strongest level that allows it is strong-session-serializable",
     ),
     "a session that does not see its own append": (
         [Txn(1, 0, 1, OK, appends(A, 1)), Txn(1, 2, 3, OK, reads(A))],
         "G-single-session (stale read): client 1, seq 2 read /list-1 without 1 of T1; client 1, seq 2 came after T1 in the "
-        "same session; the strongest level that allows it is serializable",
+        "same session. Promised is strict-serializable; the strongest level that allows it is serializable",
     ),
     "steps in time are told as one": (
         [
@@ -181,8 +212,8 @@ ANOMALIES: dict[str, tuple[list[Txn], str]] = {
             Txn(2, 2, 3, OK, appends(B, 1)),
             Txn(3, 4, 5, OK, reads(A)),
         ],
-        "G-single-realtime (stale read): T3 read /list-1 without 1 of T1; T3 was called after T1 had returned; the strongest "
-        "level that allows it is strong-session-serializable",
+        "G-single-realtime (stale read): T3 read /list-1 without 1 of T1; T3 was called after T1 had returned. Promised is "
+        "strict-serializable; the strongest level that allows it is strong-session-serializable",
     ),
     "an aborted read": (
         [Txn(1, 0, 1, FAILED, appends(A, 1)), Txn(2, 2, 3, OK, reads(A, 1)), Txn(3, 4, 5, OK, reads(A, 1))],
