@@ -64,7 +64,7 @@ def test_it_passes_with_crashes_pauses_and_partitions(environment: dict[str, str
     found = judgements(answer)
     judged = {"linearizable keys", "durability", "recovery", "progress", "fault took effect", "trace integrity"}
     assert {name for name, verdict in found.items() if verdict == "PASS"} == judged
-    rest = [item for item in answer["properties"] if item["name"] not in judged | {"expected state"}]
+    rest = [item for item in answer["properties"] if item["name"] not in judged | {"isolation", "expected state"}]
     assert all(item["verdict"] == "NOT-APPLICABLE" and "traces" in item["why"] for item in rest)
     assert [fault["do"] for fault in answer["metrics"]["faults"]] == ["crash", "pause", "partition", "crash"]
     assert answer["run"]["evidence"] == "history"

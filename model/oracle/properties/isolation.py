@@ -46,7 +46,11 @@ class Isolation(Checker):
         if asked not in LEVELS:
             self.unknown.append(f"run.json, expect.isolation: {asked!r} is none of {', '.join(LEVELS)}")
             return
-        history = ListHistory(self.facts.list_requests())
+        requests = self.facts.list_requests()
+        if not requests:
+            self.not_applicable = "the clients asked for no transactions on lists"
+            return
+        history = ListHistory(requests)
         self.checked = len(history.committed)
         for read in impossible_reads(history):
             self._report(read.words, read.requests)

@@ -407,6 +407,11 @@ def test_a_session_also_ends_at_an_unknown_outcome_of_another_operation(tmp_path
     assert found == [Judgement.VIOLATION, Judgement.PASS]
 
 
+def test_without_transactions_on_lists_it_is_not_applicable(tmp_path: Path) -> None:
+    found = run_of(tmp_path, operation(1, "set", 0, 1, 7), operation(2, "get", 2, 3, 7)).property("isolation")
+    assert (found.verdict, found.why) == (Judgement.NOT_APPLICABLE, "the clients asked for no transactions on lists")
+
+
 def test_an_answer_without_a_list_for_each_read_is_damage(tmp_path: Path) -> None:
     verdict = run_of(tmp_path, lines(1, 1, 2, READING, READING, lists=[[]]))
     assert any("has 1 values for 2 reads of a transaction" in reason for reason in verdict.reasons), verdict.reasons
