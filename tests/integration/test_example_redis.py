@@ -37,17 +37,10 @@ def test_a_master_that_is_cut_off_confirms_writes_that_are_lost(environment: dic
     assert len(heal["evidence"]["links"]) == 4
 
 
-@pytest.mark.parametrize(("fault", "judged"), [(False, "PASS"), (True, "VIOLATION")])
-def test_a_master_that_is_cut_off_confirms_appends_that_are_lost(
-    environment: dict[str, str], tmp_path: Path, fault: bool, judged: str
-) -> None:
+def test_a_master_that_is_cut_off_confirms_appends_that_are_lost(environment: dict[str, str], tmp_path: Path) -> None:
     scenario = EXAMPLE / "scenarios" / "lists.toml"
-    if not fault:
-        head, _, expected = scenario.read_text().replace("duration = 14", "duration = 3").partition("[[fault]]")
-        scenario = tmp_path / "lists.toml"
-        scenario.write_text(f"{head}[expect]{expected.partition('[expect]')[2]}".replace('violates = "isolation"', ""))
-    _, answer, said = zab(environment, tmp_path, "run", str(scenario), "--on", "redis")
-    assert answer["verdict"] == judgements(answer)["isolation"] == judged, (answer["reasons"], said)
+    code, answer, said = zab(environment, tmp_path, "run", str(scenario), "--on", "redis")
+    assert (code, judgements(answer)["isolation"]) == (1, "VIOLATION"), (answer["reasons"], said)
     (ops,) = tmp_path.glob("results/*/*/ops.jsonl")
     lines = [json.loads(line) for line in ops.read_text().splitlines()]
     assert max(len(found) for line in lines for found in line.get("lists", ())) > 5
