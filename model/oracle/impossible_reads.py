@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from zab_chaos.model.oracle.facts import Request
-from zab_chaos.model.oracle.list_history import ListHistory, Read, failed, name
+from zab_chaos.model.oracle.list_history import ListHistory, Read, failed, request_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,20 @@ def _what_is_wrong(history: ListHistory, read: Read, element: int, seen: list[in
     if writer is None:
         return "nobody", f"in which {element} is, which nobody appended"
     if element in seen:
-        return "twice", f"in which {element} of {name(writer)} is twice"
+        return "twice", f"in which {element} of {request_name(writer)} is twice"
     if writer is read.request and element not in read.own:
         return "early", f"in which {element} is, which it appended only later"
     if failed(writer):
-        return "aborted", f"in which {element} of {name(writer)} is, which was rolled back (G1a, an aborted read)"
+        return (
+            "aborted",
+            f"in which {element} of {request_name(writer)} is, which was rolled back (G1a, an aborted read)",
+        )
     before, _ = history.neighbours(read.path, element)
     if before is not None and before not in seen:
-        return "order", f"in which {element} of {name(writer)} is not after its {before}, which it appended before"
+        return (
+            "order",
+            f"in which {element} of {request_name(writer)} is not after its {before}, which it appended before",
+        )
     return None
 
 
@@ -66,7 +72,7 @@ def _end(history: ListHistory, read: Read) -> Iterator[ImpossibleRead]:
         return
     _, after = history.neighbours(read.path, last)
     if after is not None:
-        words = f"which shows {last} of {name(writer)}, but not its {after} (G1b, an intermediate read)"
+        words = f"which shows {last} of {request_name(writer)}, but not its {after} (G1b, an intermediate read)"
         yield ImpossibleRead(("part", read.path, last), _said(read, words), [writer, read.request])
 
 
@@ -75,10 +81,10 @@ def _order(history: ListHistory, read: Read) -> Iterator[ImpossibleRead]:
     if len(set(read.elements)) == len(read.elements) and not history.fits(read):
         other = history.longest[read.path]
         place = next(at for at, (one, two) in enumerate(zip(read.elements, other.elements, strict=False)) if one != two)
-        found = " and ".join(f"{one.elements[place]} for {name(one.request)}" for one in (read, other))
+        found = " and ".join(f"{one.elements[place]} for {request_name(one.request)}" for one in (read, other))
         words = f"{read.path}: element {place + 1} is {found}: an append was lost, or two came in different orders"
         yield ImpossibleRead(("order", read.path), words, [read.request, other.request])
 
 
 def _said(read: Read, words: str) -> str:
-    return f"{name(read.request)} read {read.path}, {words}"
+    return f"{request_name(read.request)} read {read.path}, {words}"

@@ -98,7 +98,7 @@ def failed(request: Request) -> bool:
     return request.complete is not None and request.complete.outcome == "failed"
 
 
-def name(request: Request) -> str:
+def request_name(request: Request) -> str:
     return f"client {request.invoke.client}, seq {request.invoke.seq}"
 
 

@@ -9,7 +9,7 @@ from zab_chaos.model.events import FINAL_CLIENTS, LISTS, TRANSACTIONS, Complete,
 from zab_chaos.model.oracle.evidence import node_names
 from zab_chaos.model.oracle.facts import READS, WRITES, Request, was_served
 from zab_chaos.model.oracle.linearization import EFFORT, Call, GaveUp, Transaction, first_unexplained
-from zab_chaos.model.oracle.list_history import ListHistory
+from zab_chaos.model.oracle.list_history import acknowledged, appends, reads_of, request_name
 from zab_chaos.model.oracle.possible_leaders import LeaderWindow
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.progress import Progress
@@ -113,7 +113,9 @@ class LinearizableKeys(Checker):
             return
         words = f"{', '.join(paths)}: no order of the operations explains the answer to {_said(asked)}{beside}"
         shown = [
-            f"{read.invoke.path} as {_name(writer)} wrote it{_refusal(writer)}" if writer else f"no {read.invoke.path}"
+            f"{read.invoke.path} as {request_name(writer)} wrote it{_refusal(writer)}"
+            if writer
+            else f"no {read.invoke.path}"
             for read, writer in zip(reads, writers, strict=True)
             if (read.invoke.client, read.invoke.seq) == (asked.invoke.client, asked.invoke.seq)
         ]
@@ -140,7 +142,7 @@ class LinearizableKeys(Checker):
         it. `beside`: the words for the answers `others`."""
         invoke, answer = asked.invoke, asked.complete
         assert answer is not None
-        before = [one for one in requests if _acknowledged(one) and _returned(one) < invoke.t]
+        before = [one for one in requests if acknowledged(one) and _returned(one) < invoke.t]
         writer = _writer(answer, requests) if invoke.op == "get" else None
         written = max((one for one in before if one.invoke.op not in READS), key=_returned, default=None)
         seen = [one for one in before if one.invoke.op == "get" and _value(one) != answer.value]
@@ -180,7 +182,7 @@ class ReadableInTheEnd(Checker):
         unread = []
         for path, requests in sorted(by_key(self.facts.requests.values())):
             reads = [one for one in requests if _found(one)]
-            acked = [one for one in _writes(requests) if _acknowledged(one)]
+            acked = [one for one in _writes(requests) if acknowledged(one)]
             self._check_key(path, requests, acked, reads, load_end)
             if acked and not any(one.invoke.t >= load_end for one in reads):
                 unread.append(path)
@@ -192,14 +194,15 @@ class ReadableInTheEnd(Checker):
     def _check_lists(self) -> list[str]:
         """Check the harness's last read of each list. If the nodes did not converge, return the lists with acked appends:
         a node that is behind may have answered, as most levels of isolation allow."""
-        history = ListHistory(self.facts.list_requests())
+        requests = self.facts.list_requests()
         acked: dict[str, list[tuple[int, Request]]] = {}
-        for (path, element), request in history.appended.items():
-            if _acknowledged(request):
+        for request in filter(acknowledged, requests):
+            for path, element in appends(request):
                 acked.setdefault(path, []).append((element, request))
         if "converged" not in self.facts.milestones:
             return sorted(acked)
-        for path, read in {one.path: one for one in history.reads if one.request.invoke.client > FINAL_CLIENTS}.items():
+        final = (request for request in requests if request.invoke.client > FINAL_CLIENTS)
+        for path, read in {read.path: read for request in final for read in reads_of(request)}.items():
             self.checked += 1
             before = [one for one in acked.get(path, ()) if _returned(one[1]) < read.request.invoke.t]
             lost = [one for one in before if one[0] not in read.elements]
@@ -211,8 +214,8 @@ class ReadableInTheEnd(Checker):
         element, write = lost[-1]
         more = f" (and {len(lost) - 1} others)" if len(lost) > 1 else ""
         self.findings.add(
-            f"{path}: the append of {element} of {_name(write)}{more} was acknowledged, but the later read of {_name(read)} "
-            "does not show it",
+            f"{path}: the append of {element} of {request_name(write)}{more} was acknowledged, but the later read of "
+            f"{request_name(read)} does not show it",
             [write.invoke, write.complete, read.invoke, read.complete],
         )
 
@@ -236,11 +239,11 @@ class ReadableInTheEnd(Checker):
     def _report(
         self, path: str, read: Request, shown: Request | None, lost: list[Request], requests: list[Request]
     ) -> None:
-        write, reader = (_name(one) for one in (lost[-1], read))
+        write, reader = (request_name(one) for one in (lost[-1], read))
         result = "finds no such key" if _value(read) is None else "shows data that no client wrote"
         writer = shown or _writer(read.complete, requests)
         if writer is not None:
-            result = f"shows the {'older ' if shown else ''}write of {_name(writer)}{_refusal(writer)}"
+            result = f"shows the {'older ' if shown else ''}write of {request_name(writer)}{_refusal(writer)}"
         more = f" (and {len(lost) - 1} before it)" if len(lost) > 1 else ""
         self.findings.add(
             f"{path}: the write of {write}{more} was acknowledged, but the later read of {reader} {result}",
@@ -444,13 +447,9 @@ def _writes(requests: Iterable[Request]) -> list[Request]:
     ]
 
 
-def _acknowledged(request: Request) -> bool:
-    return request.complete is not None and request.complete.outcome == "ok"
-
-
 def _returned(request: Request) -> int:
     """Return the time at which the effect of a request was certain, `FOREVER` if it was not acknowledged."""
-    return request.complete.t if request.complete is not None and _acknowledged(request) else FOREVER
+    return request.complete.t if request.complete is not None and acknowledged(request) else FOREVER
 
 
 def _found(request: Request) -> bool:
@@ -462,9 +461,9 @@ def _found(request: Request) -> bool:
 def _replaced(read: Request, writes: list[Request]) -> tuple[Request | None, list[Request]] | None:
     """Return the write whose value a read shows, if any, and the acknowledged ones that must have replaced it before: they were
     called after it had returned. None if there are none."""
-    if not _acknowledged(read) and any(one.invoke.op == "delete" for one in writes):
+    if not acknowledged(read) and any(one.invoke.op == "delete" for one in writes):
         return None
-    wrote = [one for one in writes if _acknowledged(read) and one.invoke.value == _value(read)]
+    wrote = [one for one in writes if acknowledged(read) and one.invoke.value == _value(read)]
     shown = max(wrote, key=_returned, default=None)
     since = _returned(shown) if shown is not None else -1  # before everything
     if shown is None:  # what may have been deleted is not lost
@@ -500,8 +499,4 @@ def _said(request: Request) -> str:
         told = f": {answer.error}"
     elif answer is not None and answer.version is not None:
         told = f": version {answer.version}"
-    return f"{_name(request)} ({asked}{told})"
-
-
-def _name(request: Request) -> str:
-    return f"client {request.invoke.client}, seq {request.invoke.seq}"
+    return f"{request_name(request)} ({asked}{told})"

@@ -8,7 +8,7 @@ from zab_chaos.model.oracle.cycles import Edge, Graph, Kind, Shape, shortest_cyc
 from zab_chaos.model.oracle.dependencies import dependencies
 from zab_chaos.model.oracle.facts import Request
 from zab_chaos.model.oracle.impossible_reads import impossible_reads
-from zab_chaos.model.oracle.list_history import ListHistory, name
+from zab_chaos.model.oracle.list_history import ListHistory, request_name
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.history import sessions
 
@@ -132,11 +132,11 @@ def _told(cycle: Sequence[Edge]) -> list[Edge]:
 
 
 def _step(edge: Edge, history: ListHistory) -> str:
-    before, after = name(history.committed[edge.source]), name(history.committed[edge.target])
+    before, after = request_name(history.committed[edge.source]), request_name(history.committed[edge.target])
     match edge.kind:
         case Kind.WW:
             shown = (
-                f"as {name(history.longest[edge.path].request)} read"
+                f"as {request_name(history.longest[edge.path].request)} read"
                 if _is_shown(edge, history)
                 else "for no read shows it"
             )
