@@ -60,11 +60,23 @@ class Evidence(msgspec.Struct, frozen=True):
     event: dict[str, Any]
 
 
-class Violation(msgspec.Struct, frozen=True):
-    """A violation: a sentence on what happened, and the smallest set of lines that shows it."""
+class Dependency(msgspec.Struct, frozen=True):
+    """Why one transaction comes before another. `before` and `after`: the client and the seq of each. `kind`: `ww`, `wr` or
+    `rw` after what the two did to a list, else `session` or `real-time`. `words`: what shows it."""
+
+    before: tuple[int, int]
+    after: tuple[int, int]
+    kind: str
+    words: str
+
+
+class Violation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A violation: a sentence on what happened, and the smallest set of lines that shows it. `dependencies`: if transactions
+    would have to come before themselves, the cycle."""
 
     words: str
     evidence: list[Evidence]
+    dependencies: list[Dependency] = []
 
 
 class Property(msgspec.Struct, frozen=True, kw_only=True):

@@ -155,7 +155,7 @@ class _Search:
             return Suspects("It needs no fault: the crash was only tried, on a copy of the disk", [])
         if not before:
             return Suspects("No fault preceded it", [])
-        if len(self._cited) > 2 and all(one.file == "ops.jsonl" for one in self._cited):
+        if len(self._cited) > 2 and self._only_clients_saw:
             answered = _time(self._cited[-3])  # then come the request, and the answer that contradicts the others
             meanwhile = [span for span in before if answered < (span.healed or self._end)]
             if len(meanwhile) > 1:
@@ -172,11 +172,19 @@ class _Search:
         if related == before[-1:]:
             return Suspects("The last fault before it", related)
         fault = "faults" if len(related) > 1 else "fault"
-        return Suspects(f"The last {fault} before it that touched {node_names(nodes)}", related)
+        touched = f" that touched {node_names(nodes)}" if nodes else ""
+        return Suspects(f"The last {fault} before it{touched}", related)
+
+    @property
+    def _only_clients_saw(self) -> bool:
+        return all(one.file == "ops.jsonl" for one in self._cited)
 
     def _nodes_concerned(self) -> list[int]:
-        """Return the nodes of the cited lines and of the requests and broadcasts concerned."""
+        """Return the nodes of the cited lines and of the requests and broadcasts concerned; none if it may be any node, since
+        nothing but clients' requests is known."""
         diagram = self._diagram
+        if self._only_clients_saw and not self._zxids:
+            return []
         shown = [one.event.get(name) for one in self._cited for name in ("node", "peer")]
         shown += [diagram.requests[at].node for at in self._requests]
         shown += [diagram.steps[at].node for zxid in self._zxids if (at := self._find_broadcast(zxid)) is not None]

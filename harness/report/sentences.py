@@ -1,7 +1,7 @@
 """Describes lines of a run's folder (trace, operations, sessions, faults) as sentences. All reports use it."""
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any
 
@@ -185,21 +185,45 @@ MILESTONES: dict[str, Callable[[Line], str]] = {
 
 # A value is shown as the CRC-32 that the line has.
 OPERATIONS: dict[str, Callable[[Line], str]] = {
-    "invoke": lambda line: (
-        f"sent {_operation(line)} to node {line['node']} (seq {line['seq']})"
-        + ("" if line["op"] in TRANSACTIONS | LISTS else _field(line, "value", "value"))
-        + _field(line, "version", "if its version is")
-    ),
+    "invoke": lambda line: f"sent {_operation(line)} to node {line['node']} (seq {line['seq']}){_argument(line)}",
     "complete": lambda line: (
         f"was answered {line['outcome']} by node {line['node']} (seq {line['seq']})"
         + (f", zxid {_zxid(line['zxid'])}" if line.get("zxid") else "")
-        + _field(line, "value", "value")
-        + (f", which found {_found(line['values'])}" if line.get("values") else "")
-        + (f", which found {', '.join(map(_elements, line['lists']))}" if line.get("lists") else "")
-        + _field(line, "version", "version")
-        + (f": {line['error']}" if line.get("error") else "")
+        + _result(line)
     ),
 }
+
+
+def describe_request(invoke: Line, complete: Line | None) -> str:
+    """Describe a request with its answer, if there is one: `set /a, value 123: ok`."""
+    try:
+        answer = f"{complete['outcome']}{_result(complete, _lists_read(invoke))}" if complete else "no answer"
+        return f"{_operation(invoke)}{_argument(invoke)}: {answer}"
+    except (KeyError, TypeError, ValueError, IndexError):
+        return "a request of an unexpected form"
+
+
+def _argument(line: Line) -> str:
+    """Return what a request writes, and on which condition."""
+    value = "" if line["op"] in TRANSACTIONS | LISTS else _field(line, "value", "value")
+    return value + _field(line, "version", "if its version is")
+
+
+def _result(line: Line, lists: Sequence[str] = ()) -> str:
+    """Return what an answer says. `lists`: the names of those that were read."""
+    shown = zip(lists or repeat(""), line.get("lists") or (), strict=False)
+    found = [f"{name} {_elements(elements)}".lstrip() for name, elements in shown]
+    return (
+        _field(line, "value", "value")
+        + (f", which found {_found(line['values'])}" if line.get("values") else "")
+        + (f", which found {', '.join(found)}" if found else "")
+        + _field(line, "version", "version")
+        + (f": {line['error']}" if line.get("error") else "")
+    )
+
+
+def _lists_read(invoke: Line) -> list[str]:
+    return [step["path"] for step in invoke.get("steps") or () if step["op"] == "read"]
 
 
 def _shown_znode(line: Line) -> str:

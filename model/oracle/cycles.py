@@ -21,6 +21,11 @@ class Kind(IntEnum):
     SESSION = 4  # the other one came later in the same session
     REAL_TIME = 5  # the other one was called when it had returned
 
+    @property
+    def label(self) -> str:
+        """The kind as the literature writes it."""
+        return "rw" if self is Kind.FIRST else self.name.lower().replace("_", "-")
+
 
 @dataclass(frozen=True, slots=True)
 class Edge:

@@ -13,11 +13,9 @@ Sessions = Mapping[tuple[int, int], int]  # the session of each request, by clie
 
 def dependencies(history: ListHistory, sessions: Sessions, order: Order) -> Graph:
     """Return the dependencies of the committed transactions, whose numbers are their places in `history.committed`."""
-    numbers = {(one.invoke.client, one.invoke.seq): number for number, one in enumerate(history.committed)}
+    numbers = {one.key: number for number, one in enumerate(history.committed)}
     places = {
-        append: number
-        for append, one in history.appended.items()
-        if (number := numbers.get((one.invoke.client, one.invoke.seq))) is not None
+        append: number for append, one in history.appended.items() if (number := numbers.get(one.key)) is not None
     }
     edges = [*_of_appends(history, places), *_of_reads(history, places, numbers)]
     if order >= Order.SESSION:
@@ -67,7 +65,7 @@ def _of_sessions(committed: Sequence[Request], sessions: Sessions) -> Iterator[E
     """Yield an edge from each acknowledged transaction to the next one of its session."""
     latest: dict[int, int] = {}
     for number, one in enumerate(committed):
-        session = sessions[one.invoke.client, one.invoke.seq]
+        session = sessions[one.key]
         if session in latest:
             yield Edge(latest[session], number, Kind.SESSION)
         latest[session] = number

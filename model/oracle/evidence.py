@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from zab_chaos.model.events import Line, TraceEvent, ZxidPair
-from zab_chaos.model.verdict import Evidence, Violation
+from zab_chaos.model.verdict import Dependency, Evidence, Violation
 
 LISTED = 5  # violations listed in full for each property; one bug often causes a thousand
 
@@ -60,13 +60,21 @@ class Findings:
     def __bool__(self) -> bool:
         return bool(self.listed)
 
-    def add(self, words: str, lines: Sequence[Line | None], traces_of: Collection[int] | None = None) -> None:
+    def add(
+        self,
+        words: str,
+        lines: Sequence[Line | None],
+        traces_of: Collection[int] | None = None,
+        dependencies: Sequence[Dependency] = (),
+    ) -> None:
         """Add a violation with the lines that show it, in the given order. None stands for a line that does not exist.
 
         `traces_of`: the nodes from whose traces nothing may be missing if the lines are to prove it; None for all nodes.
+        `dependencies`: those of a cycle of transactions.
         """
         self.shown_by.add(None if traces_of is None else frozenset(traces_of))
         if self.full:
             self.more += 1
         else:
-            self.listed.append(Violation(words, [cite(line) for line in lines if line is not None]))
+            cited = [cite(line) for line in lines if line is not None]
+            self.listed.append(Violation(words, cited, [*dependencies]))

@@ -188,6 +188,11 @@ class Request(Struct, gc=False):
     zxid: int | None = None
 
     @property
+    def key(self) -> tuple[int, int]:
+        """Its client and its seq. The steps of a transaction have that of the transaction."""
+        return self.invoke.client, self.invoke.seq
+
+    @property
     def known(self) -> bool:
         """Whether its outcome is known to the client."""
         return self.complete is not None and self.complete.outcome != "unknown"

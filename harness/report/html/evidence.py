@@ -12,7 +12,7 @@ from zab_chaos.harness.report.headline import violated_or_uncertain
 from zab_chaos.harness.report.sentences import describe_line
 from zab_chaos.harness.results.source import Source
 from zab_chaos.model.events import TRACE_FILE
-from zab_chaos.model.verdict import Evidence, Property, Verdict
+from zab_chaos.model.verdict import Evidence, Property, Verdict, Violation
 from zab_chaos.node.core import digest as dg
 
 ZXID = re.compile(r"\b(\d{1,9}):(\d{1,10})\b")
@@ -34,12 +34,12 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class ShownViolation:
-    """One violation in words, with the marks of its evidence.
+    """One violation with the marks of its evidence.
 
     `queries` are search texts for the diagram, one for each mark (None: nothing to follow); `query` is one for all of them.
     """
 
-    words: str
+    violation: Violation
     marks: list[Mark]
     queries: list[str | None]
     query: str
@@ -75,7 +75,7 @@ def read_shown_verdict(source: Source) -> ShownVerdict:
             ]
             queries = [_query(one, violation.words) for one in violation.evidence]
             shown_violations.append(
-                ShownViolation(violation.words, marks, queries, _combined_query(violation.words, queries))
+                ShownViolation(violation, marks, queries, _combined_query(violation.words, queries))
             )
         if shown_violations:
             judged.violations.append((item, shown_violations))

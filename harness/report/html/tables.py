@@ -5,6 +5,7 @@ from typing import Any
 
 from zab_chaos.harness.report.chain import moments, preceding_fault
 from zab_chaos.harness.report.html.evidence import Mark, ShownViolation
+from zab_chaos.harness.report.html.history import history
 from zab_chaos.harness.report.html.markup import Html, element, join, table
 from zab_chaos.harness.report.html.run_data import RunData
 from zab_chaos.harness.report.html.terms import explained
@@ -94,18 +95,13 @@ def _violated(run: RunData, item: Property, violations: list[ShownViolation]) ->
     )
 
 
-def _found(run: RunData, violation: ShownViolation) -> Html:
+def _found(run: RunData, shown: ShownViolation) -> Html:
+    follow = _follow(shown.query) if " " in shown.query else None
+    cited = (_cited(run, mark, asked) for mark, asked in zip(shown.marks, shown.queries, strict=True))
     return join(
-        element(
-            "p",
-            explained(violation.words),
-            " ",
-            _follow(violation.query) if " " in violation.query else None,
-            class_="words",
-        ),
-        element(
-            "ol", *(_cited(run, mark, asked) for mark, asked in zip(violation.marks, violation.queries, strict=True))
-        ),
+        element("p", explained(shown.violation.words), " ", follow, class_="words"),
+        history(shown.violation, run.zero),
+        element("ol", *cited),
     )
 
 

@@ -58,9 +58,7 @@ class LinearizableKeys(Checker):
         """Judge the operations of one key. Return them if some order explains them."""
         self.checked += len(requests)
         blind = bool(self.facts.run.expect.get("blind_deletes"))
-        calls = [
-            Call(one.invoke, one.complete, session=self._sessions.get(_key_of(one)), blind=blind) for one in requests
-        ]
+        calls = [Call(one.invoke, one.complete, session=self._sessions.get(one.key), blind=blind) for one in requests]
         try:
             calls = resolved(calls) if self.facts.run.expect.get("opaque_versions") else calls
             wrong = first_unexplained(calls)
@@ -117,7 +115,7 @@ class LinearizableKeys(Checker):
             if writer
             else f"no {read.invoke.path}"
             for read, writer in zip(reads, writers, strict=True)
-            if (read.invoke.client, read.invoke.seq) == (asked.invoke.client, asked.invoke.seq)
+            if (read.invoke.client, read.invoke.seq) == asked.key
         ]
         if shown:
             words += f"; it shows {', '.join(shown)}"
@@ -132,7 +130,7 @@ class LinearizableKeys(Checker):
 
     def _cite(self, words: str, cited: list[Request]) -> None:
         """Report a violation with the calls and answers of requests; of a transaction, all steps."""
-        whole = [self.facts.requests[name] for name in dict.fromkeys(map(_key_of, cited))]
+        whole = [self.facts.requests[name] for name in dict.fromkeys(one.key for one in cited)]
         self.findings.add(words, [event for one in whole for event in (one.invoke, one.complete)])
 
     def _report_unexplained(
@@ -147,7 +145,7 @@ class LinearizableKeys(Checker):
         written = max((one for one in before if one.invoke.op not in READS), key=_returned, default=None)
         seen = [one for one in before if one.invoke.op == "get" and _value(one) != answer.value]
         read = max(seen, key=_returned, default=None)
-        whole = self.facts.requests[_key_of(asked)]
+        whole = self.facts.requests[asked.key]
         words = f"{path}: no order of the operations explains the answer to {_said(whole)}{beside}"
         words += self._outdated(asked, requests)
         cited = list(others)
@@ -156,8 +154,8 @@ class LinearizableKeys(Checker):
             (written, "the last write before it was that of"),
             (read, "another value had been read by"),
         ):
-            if one is not None and _key_of(one) not in map(_key_of, cited):
-                words += f"; {role} {_said(self.facts.requests[_key_of(one)])}{_refusal(one)}"
+            if one is not None and one.key not in [other.key for other in cited]:
+                words += f"; {role} {_said(self.facts.requests[one.key])}{_refusal(one)}"
                 cited.append(one)
         self._cite(words, [*cited, asked])
 
@@ -406,20 +404,16 @@ def sessions(requests: Iterable[Request]) -> dict[tuple[int, int], int]:
     node, and after an answer that makes it reconnect."""
     found: dict[tuple[int, int], int] = {}
     last: Request | None = None
-    for request in sorted(requests, key=_key_of):
+    for request in sorted(requests, key=lambda request: request.key):
         goes_on = last is not None and last.complete is not None and was_served(last.complete)
         same = last is not None and (last.invoke.client, last.invoke.node) == (
             request.invoke.client,
             request.invoke.node,
         )
-        before = found[_key_of(last)] if last is not None else 0
-        found[_key_of(request)] = before if goes_on and same else before + 1
+        before = found[last.key] if last is not None else 0
+        found[request.key] = before if goes_on and same else before + 1
         last = request
     return found
-
-
-def _key_of(request: Request) -> tuple[int, int]:
-    return request.invoke.client, request.invoke.seq
 
 
 def _path(request: Request) -> str | None:

@@ -11,6 +11,7 @@ from zab_chaos.model.oracle.impossible_reads import impossible_reads
 from zab_chaos.model.oracle.list_history import ListHistory, request_name
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.history import sessions
+from zab_chaos.model.verdict import Dependency
 
 TRIED = 100  # transactions of a cycle through which a shorter one is sought
 # The worst first, with the weakest strength that forbids them. Edges of the level's order are added to the kinds.
@@ -63,14 +64,16 @@ class Isolation(Checker):
     def _report_cycle(self, cycle: Sequence[Edge], history: ListHistory, promised: str) -> None:
         anomaly = classified(cycle)
         allowed = f"the strongest level that allows it is {' or '.join(anomaly.allowed_by)}"
-        words = f"{anomaly.name}: {'; '.join(_step(edge, history) for edge in cycle)}"
+        steps = [_dependency(edge, history) for edge in cycle]
+        words = f"{anomaly.name}: {'; '.join(one.words for one in steps)}"
         words += f". Promised is {promised}; {allowed if anomaly.allowed_by else 'no level allows it'}"
         readers = [history.longest[edge.path].request for edge in cycle if _is_shown(edge, history)]
-        self._report(words, [*(history.committed[edge.source] for edge in cycle), *readers])
+        self._report(words, [*(history.committed[edge.source] for edge in cycle), *readers], steps)
 
-    def _report(self, words: str, requests: Sequence[Request]) -> None:
-        cited = {(one.invoke.client, one.invoke.seq): one for one in requests}
-        self.findings.add(words, [event for one in cited.values() for event in (one.invoke, one.complete)])
+    def _report(self, words: str, requests: Sequence[Request], cycle: Sequence[Dependency] = ()) -> None:
+        cited = {one.key: one for one in requests}
+        lines = [event for one in cited.values() for event in (one.invoke, one.complete)]
+        self.findings.add(words, lines, dependencies=cycle)
 
 
 def forbidden_cycles(graph: Graph, level: Level) -> Iterator[list[Edge]]:
@@ -129,6 +132,11 @@ def _told(cycle: Sequence[Edge]) -> list[Edge]:
         else:
             found.append(edge)
     return found
+
+
+def _dependency(edge: Edge, history: ListHistory) -> Dependency:
+    before, after = (history.committed[place].key for place in (edge.source, edge.target))
+    return Dependency(before, after, edge.kind.label, _step(edge, history))
 
 
 def _step(edge: Edge, history: ListHistory) -> str:

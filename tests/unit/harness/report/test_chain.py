@@ -247,6 +247,21 @@ def test_the_chain_begins_at_the_last_fault_before_the_violation() -> None:
     assert not any("ended" in words for words in told(early))
 
 
+def test_if_only_clients_saw_it_the_last_fault_may_have_been_at_any_node() -> None:
+    """The write was asked for at node 2, and nothing is known of what the nodes did. The fault was at node 3."""
+    cited = [
+        Evidence("ops.jsonl", t, {"t": t, "type": kind, "client": 8, "seq": seq, "node": 2})
+        for t, kind, seq in ((90, "invoke", 8), (100, "complete", 8), (400, "invoke", 9), (410, "complete", 9))
+    ]
+    spans = [span("crash", 10, [1], healed=50), span("partition", 60, [3], healed=300)]
+    chain = chain_by_hand("/b: the write of client 8, seq 8 is lost", *cited, spans=spans)
+    assert preceding_fault(chain, 0) == "The last fault before it: partition of one = 3, at 0.000 s"
+    assert chain.fault is spans[1]
+    spans[0] = span("crash", 10, [1], healed=80)
+    chain = chain_by_hand("/b: the write of client 8, seq 8 is lost", *cited, spans=spans)
+    assert preceding_fault(chain, 0).startswith("The last faults before it: crash of one = 1, ")
+
+
 def test_all_faults_between_the_answers_of_clients_may_have_caused_what_contradicts_them() -> None:
     """A write was answered at 100, and a read that does not show it at 410."""
     asked = [(90, "invoke", 8), (100, "complete", 8), (400, "invoke", 9), (410, "complete", 9)]

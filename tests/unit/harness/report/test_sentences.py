@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from zab_chaos.harness.report.sentences import SESSIONS, describe_line
+from zab_chaos.harness.report.sentences import SESSIONS, describe_line, describe_request
 from zab_chaos.model.events import SessionEvent
 
 LOOK = {"type": "look", "client": 2, "path": "/e", "node": 3, "zxid": [1, 7]}
@@ -91,6 +91,38 @@ def test_an_operation_shows_the_value_and_the_version_that_a_judgement_compares(
     line: dict[str, Any], words: str
 ) -> None:
     assert describe_line("ops.jsonl", {"client": 1, "seq": 5, "node": 2} | line).endswith(words)
+
+
+LISTS = {
+    "op": "list-append",
+    "path": "/b",
+    "steps": [{"op": "read", "path": "/a"}, {"op": "append", "path": "/b", "value": 3}, {"op": "read", "path": "/b"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "words"),
+    [
+        (
+            {"op": "set", "path": "/a", "value": 7, "version": 2},
+            None,
+            "set /a, value 7, if its version is 2: no answer",
+        ),
+        ({"op": "get", "path": "/a"}, {"outcome": "ok", "value": 0, "version": 4}, "get /a: ok, value 0, version 4"),
+        ({"op": "get", "path": "/a"}, {"outcome": "failed", "error": "no node"}, "get /a: failed: no node"),
+        (
+            LISTS,
+            {"outcome": "ok", "lists": [[1], [3]]},
+            "list-append (read /a, append 3 to /b, read /b): ok, which found /a [1], /b [3]",
+        ),
+        (LISTS, {"outcome": "failed", "error": "x"}, "list-append (read /a, append 3 to /b, read /b): failed: x"),
+        ({"op": "get"}, None, "a request of an unexpected form"),
+    ],
+)
+def test_a_request_is_described_with_its_answer(
+    asked: dict[str, Any], answer: dict[str, Any] | None, words: str
+) -> None:
+    assert describe_request(asked, answer) == words
 
 
 def test_milestones_that_a_verdict_cites_have_a_sentence() -> None:

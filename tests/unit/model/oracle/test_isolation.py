@@ -287,6 +287,25 @@ def test_what_is_told_is_cited_call_and_answer(what: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "anti"),
+    [("G0", {0}), ("G1c", {0}), ("G-single", {1}), ("P4", {1, 2}), ("G-nonadjacent", {2}), ("G2", {2, 3})],
+)
+def test_the_dependencies_of_an_anomaly_are_a_cycle_with_the_edges_of_its_name(name: str, anti: set[int]) -> None:
+    found = [judged(txns, "strict-serializable").findings.listed[0] for txns, _ in ANOMALIES.values()]
+    named = [one for one in found if one.words.startswith(name)]
+    assert named
+    for one in named:
+        cycle = one.dependencies
+        assert [it.after for it in cycle] == [it.before for it in (*cycle[1:], cycle[0])]
+        kinds = [it.kind for it in cycle]
+        assert kinds.count("rw") in anti
+        assert [kind in kinds for kind in ("real-time", "session")] == [
+            f"-{kind} " in one.words.partition("(")[0] for kind in ("realtime", "session")
+        ]
+        assert "; ".join(it.words for it in cycle) in one.words
+
+
 def test_transactions_that_only_lie_between_in_time_are_not_cited() -> None:
     txns, _ = ANOMALIES["steps in time are told as one"]
     (found,) = judged(txns, "strict-serializable").findings.listed
