@@ -43,10 +43,13 @@ port {port}
 dir {place.data}
 sentinel announce-ip 127.0.0.1
 sentinel announce-port {own}
+sentinel myid {place.node:040x}
 sentinel monitor zab 127.0.0.1 {master} {majority}
 sentinel down-after-milliseconds zab 2000
 sentinel failover-timeout zab 4000
 """
+KNOWN_REPLICA = "sentinel known-replica zab 127.0.0.1 {port}\n"
+KNOWN_SENTINEL = "sentinel known-sentinel zab 127.0.0.1 {port} {node:040x}\n"
 
 
 class Redis(SystemBackend):
@@ -73,8 +76,10 @@ class Redis(SystemBackend):
             follows = f"replicaof 127.0.0.1 {servers[1]}" if place.node != 1 else ""
             where = {"port": port(sentinel.listen), "own": port(sentinel.address)}
             watch = SENTINEL.format(place=place, **where, master=servers[1], majority=len(servers) // 2 + 1)
+            replicas = [KNOWN_REPLICA.format(port=it) for node, it in servers.items() if node != 1]
+            others = [KNOWN_SENTINEL.format(node=node, port=port(it)) for node, it in sentinel.peers.items()]
             place.data.joinpath("redis.conf").write_text(server + follows)
-            place.data.joinpath("sentinel.conf").write_text(watch)
+            place.data.joinpath("sentinel.conf").write_text("".join([watch, *replicas, *others]))
         return ["sh", "-c", START.format(place.data)]
 
     def client(self, place: Place, timeout: float) -> "RedisClient":
@@ -90,15 +95,14 @@ class Redis(SystemBackend):
         return next((node for node in named if 2 * named.count(node) > len(self._places)), None)
 
     def set_up(self, places: Sequence[Place]) -> None:
-        """Wait until all follow the master, and each Sentinel knows it. It looks at once, and then every ten seconds."""
+        """Wait until all follow the master, and each Sentinel sees all servers and Sentinels."""
         others = len(places) - 1
         with closing(Connection(places[0].client, SETUP_SECONDS)) as master:
             wait_for(lambda: len(master.ask("ROLE")[2]) == others)
         for place in places:
             with closing(Connection(place.more_peer_ports[0].listen, SETUP_SECONDS)) as sentinel:
-                sentinel.ask("SENTINEL", "RESET", "zab")
-                wait_for(lambda: len(sentinel.ask("SENTINEL", "REPLICAS", "zab")) == others)
-                wait_for(lambda: len(sentinel.ask("SENTINEL", "SENTINELS", "zab")) == others)
+                wait_for(lambda: seen(sentinel.ask("SENTINEL", "REPLICAS", "zab"), "slave") == others)
+                wait_for(lambda: seen(sentinel.ask("SENTINEL", "SENTINELS", "zab"), "sentinel") == others)
 
 
 def port(address: str) -> int:
@@ -108,6 +112,11 @@ def port(address: str) -> int:
 def ports(place: Place) -> dict[int, int]:
     """Return the ports at which the servers reach each other, by node."""
     return {place.node: port(place.address)} | {node: port(address) for node, address in place.peers.items()}
+
+
+def seen(instances: Sequence[Sequence[bytes]], flags: str) -> int:
+    """Count the servers or Sentinels that a Sentinel reaches: those that it describes by these flags and no others."""
+    return sum(described[described.index(b"flags") + 1] == flags.encode() for described in instances)
 
 
 def wait_for(done: Callable[[], bool]) -> None:

@@ -47,13 +47,14 @@ def test_a_master_that_is_cut_off_confirms_appends_that_are_lost(environment: di
 
 
 @pytest.mark.fuse
-@pytest.mark.parametrize(("defect", "durability"), [([], "PASS"), (["--defect", "sync-each-second"], "VIOLATION")])
+@pytest.mark.parametrize(("defect", "judged"), [([], "PASS"), (["--defect", "sync-each-second"], "VIOLATION")])
 def test_replicas_drop_what_their_master_has_lost_in_a_power_cut(
-    environment: dict[str, str], tmp_path: Path, defect: list[str], durability: str
+    environment: dict[str, str], tmp_path: Path, defect: list[str], judged: str
 ) -> None:
+    """Writes that come later may replace all that was lost, so durability need not be violated."""
     possible()
     words = ["run", str(EXAMPLE / "scenarios" / "outage.toml"), "--on", "redis", *defect]
     _, answer, said = zab(environment, tmp_path, *words)
     found = judgements(answer)
-    assert answer["verdict"] == found["durability"] == durability, (answer["reasons"], said)
+    assert answer["verdict"] == found["linearizable keys"] == judged, (answer["reasons"], said)
     assert found["fault took effect"] == "PASS"
