@@ -132,9 +132,9 @@ duration = 4
 [workload]
 clients = 3
 rate = 60
-keys = 3
+keys = 12 # most are read before they are written again
 payload_bytes = 32
-mix = { set = 1, get = 1 }
+mix = { set = 1, get = 3 }
 [[fault]]
 at = 2
 do = "truncate-file"

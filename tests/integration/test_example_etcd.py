@@ -102,7 +102,7 @@ target = "leader"
 for = 1
 
 [expect]
-min_acked = 50
+min_acked = 20
 """
 
 # Looks at the version first, and writes without a condition then, as some users of etcd do. In between it waits for another

@@ -41,6 +41,7 @@ def shortened(folder: Path, name: str, *, faults: int, seconds: int) -> str:
     steps, _, expect = (EXAMPLE / "scenarios" / f"{name}.toml").read_text().partition("[expect]")
     kept = "[[fault]]".join(steps.split("[[fault]]")[: faults + 1])
     scenario = folder / f"{name}.toml"
+    expect = re.sub("min_acked = .*", "min_acked = 20", expect)
     scenario.write_text(re.sub("duration = .*", f"duration = {seconds}", kept) + f"[expect]{expect}")
     return str(scenario)
 
