@@ -29,7 +29,6 @@ from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.model.events import TRACES
 from zab_chaos.model.isolation import DEFAULT_LEVEL, LEVELS
-from zab_chaos.model.oracle import oracle
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.node.crash_points import FAIL_STEPS, POINTS
 
@@ -201,22 +200,6 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
     def keep_artifacts(self) -> dict[str, Any]:
         """Write what is only kept of some runs to the folder, and return the fields of run.json about it."""
         return {}
-
-
-class FolderDeployment(Deployment):
-    """A deployment that writes its records to the files of the run's folder as things happen."""
-
-    def __init__(self, folder: RunFolder) -> None:
-        self.folder = folder
-        self.records = folder
-        self.outcomes = OutcomeCounts()
-
-    @property
-    def fault_log(self) -> Path:
-        return self.folder.file("faults.jsonl")
-
-    def judge(self, outcome: str) -> Verdict:
-        return oracle.judge(self.folder.path, stored=False, on_read=self.steps.judging(self.folder.path))
 
 
 class Backend(ABC):

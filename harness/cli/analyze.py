@@ -153,9 +153,7 @@ def show(analysis: "Analysis", out: str, console: Console) -> None:
 
 
 def _table(runs: Sequence[dict[str, Any]]) -> Table:
-    table = wrapping_table("verdict", "scenario", "run")
-    for heading in COLUMNS.values():
-        table.add_column(heading, justify="right")
+    table = wrapping_table("verdict", "scenario", "run", *COLUMNS.values(), right=COLUMNS.values())
     for run in runs:
         verdict = Text(run["verdict"], COLOURS[run["verdict"]])
         table.add_row(

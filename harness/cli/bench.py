@@ -71,11 +71,8 @@ def _machine(report: dict[str, Any]) -> str:
 
 
 def _table(report: dict[str, Any]) -> Table:
-    table = wrapping_table("measured")
-    table.add_column("figure")
-    table.add_column("value", justify="right")
-    table.add_column("unit")
-    table.add_column("rounds: lowest .. highest", justify="right", style="dim")
+    last = "rounds: lowest .. highest"
+    table = wrapping_table("measured", "figure", "value", "unit", last, right=["value", last], dim=last)
     for name, measured in report["measurements"].items():
         for number, figure in enumerate(measured["figures"]):
             rounds = figure["rounds"]

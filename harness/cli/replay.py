@@ -215,10 +215,8 @@ def _show_lives(
 
 
 def _table(lives: list[ReplayResult]) -> Table:
-    table = wrapping_table()
-    for name in ("node", "life", "inputs", "outputs", "events"):
-        table.add_column(name, justify="right")
-    table.add_column("replay")
+    counts = ("node", "life", "inputs", "outputs", "events")
+    table = wrapping_table(*counts, "replay", right=counts)
     for one in lives:
         numbers = map(str, (one.node, one.life, one.inputs, one.outputs, one.events))
         table.add_row(*numbers, Text("DIFFERENT", "bold red") if one.difference else Text("equal", "green"))

@@ -65,10 +65,7 @@ def _show_list(entries: list[StoredRun], last: int, results: Path, console: Cons
     if not entries:
         say(console, f"there is {'no such' if filtered else 'no'} run in {results}")
         return
-    table = wrapping_table()
-    table.add_column("", justify="right")
-    for name in ("made (UTC)", "verdict", "scenario", "run"):
-        table.add_column(name)
+    table = wrapping_table("", "made (UTC)", "verdict", "scenario", "run", right=[""])
     for number, one in enumerate(entries[:last], 1):
         verdict = Text(one.verdict, COLOURS.get(one.verdict, "dim"))
         table.add_row(str(number), f"{one.made:%Y-%m-%d %H:%M:%S}", verdict, one.scenario, one.folder.name)

@@ -356,9 +356,8 @@ def _show_scenario(scenario: Scenario, console: Console) -> None:
 
 def _size_table(rows: dict[str, dict[str, Any]]) -> Table:
     """Return a table with a row for each scenario and a column for each number."""
-    table = wrapping_table()
-    for name in ("", *next(iter(rows.values()))):
-        table.add_column(name, justify="right" if name else "left")
+    numbers = list(next(iter(rows.values())))
+    table = wrapping_table("", *numbers, right=numbers)
     for name, facts in rows.items():
         table.add_row(name, *(f"{value:g}" if isinstance(value, float) else f"{value:,}" for value in facts.values()))
     return table

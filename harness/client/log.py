@@ -44,26 +44,13 @@ class OpsFile:
 
     def invoke(self, client: RecordedClient, operation: Operation, due: int) -> None:
         """Record that an operation was submitted. `due`: when the open loop had planned it."""
-        line: dict[str, Any] = {
-            "type": "invoke",
-            "t": operation.submitted_ns,
-            "due": due,
-            "client": client.number,
-            "seq": operation.seq,
-            "node": client.node,
-        }
-        self._lines.append(_encode(line | request_fields(operation.request)))
+        self._lines.append(_encode(invoke_line(client.number, client.node, operation, due)))
 
     def complete(self, client: RecordedClient, operation: Operation, outcome: Outcome) -> str:
         """Record an operation's outcome, and return its name: ok, failed or unknown."""
-        line: dict[str, Any] = {
-            "type": "complete",
-            "t": operation.completed_ns,
-            "client": client.number,
-            "seq": operation.seq,
-            "node": client.node if operation.node is None else operation.node,
-        }
-        line |= _committed(outcome, operation.request) if type(outcome) is Committed else outcome_fields(outcome)
+        fields = _committed(outcome, operation.request) if type(outcome) is Committed else outcome_fields(outcome)
+        node = client.node if operation.node is None else operation.node
+        line = complete_line(operation.completed_ns, client.number, node, operation.seq, fields)
         if not self._zxids:
             line.pop("zxid", None)
         self._lines.append(_encode(line))
@@ -130,6 +117,19 @@ class SharedOpsFile:
                 self._file.flush()
             else:
                 self._file.drop()
+
+
+def invoke_line(client: int, node: int, operation: Operation, due: int) -> dict[str, Any]:
+    """Return an `invoke` line. `client`: its number; `node`: the one that it is connected to, or tries to reach."""
+    line = {
+        "type": "invoke", "t": operation.submitted_ns, "due": due, "client": client, "seq": operation.seq, "node": node,
+    }  # fmt: skip
+    return line | request_fields(operation.request)
+
+
+def complete_line(t: int, client: int, node: int, seq: int, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return a `complete` line. `fields`: those of the outcome."""
+    return {"type": "complete", "t": t, "client": client, "seq": seq, "node": node, **fields}
 
 
 def request_fields(request: Request) -> dict[str, Any]:

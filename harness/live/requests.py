@@ -25,21 +25,22 @@ class _Parser(argparse.ArgumentParser):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verb:
-    """The description of a verb, and an example of its arguments, which is shown after a mistake."""
+    """The request of a verb, its description, and an example of its arguments, which is shown after a mistake."""
 
+    request: type[Request]
     about: str
     example: str
 
 
 VERBS = {
-    "create": Verb("create a znode", "create /a hello [--sequential]"),
-    "get": Verb("show a znode's data and version", "get /a"),
-    "set": Verb("replace a znode's data", "set /a other [--version N]"),
-    "delete": Verb("delete a znode", "delete /a [--version N]"),
-    "check": Verb("fail unless the znode exists and has that version", "check /a [--version N]"),
-    "exists": Verb("show whether the znode exists", "exists /a"),
-    "ls": Verb("list the names of a znode's children", "ls /"),
-    "multi": Verb("execute several writes, all or none", "multi 'create /a/b 1' 'set /a y'"),
+    "create": Verb(Create, "create a znode", "create /a hello [--sequential]"),
+    "get": Verb(Get, "show a znode's data and version", "get /a"),
+    "set": Verb(Set, "replace a znode's data", "set /a other [--version N]"),
+    "delete": Verb(Delete, "delete a znode", "delete /a [--version N]"),
+    "check": Verb(Check, "fail unless the znode exists and has that version", "check /a [--version N]"),
+    "exists": Verb(Exists, "show whether the znode exists", "exists /a"),
+    "ls": Verb(Children, "list the names of a znode's children", "ls /"),
+    "multi": Verb(Multi, "execute several writes, all or none", "multi 'create /a/b 1' 'set /a y'"),
 }
 
 
@@ -50,9 +51,9 @@ def _parser() -> _Parser:
     for name, verb in parsers.items():
         if name != "multi":
             verb.add_argument("path")
-    parsers["create"].add_argument("data", nargs="?", default="")
+    parsers["create"].add_argument("data", type=_bytes, nargs="?", default=b"")
     parsers["create"].add_argument("--sequential", action="store_true")
-    parsers["set"].add_argument("data")
+    parsers["set"].add_argument("data", type=_bytes)
     for name in ("set", "delete", "check"):
         parsers[name].add_argument("--version", type=_version, default=ANY)
     parsers["multi"].add_argument("steps", nargs="+")
@@ -71,29 +72,13 @@ def parse_request(words: Sequence[str]) -> Request:
     if verb not in VERBS:
         raise BadInput(f"there is no request {verb!r}. {did_you_mean(verb, VERBS)}")
     try:
-        arguments = _parser().parse_args(list(words))
+        fields = vars(_parser().parse_args(list(words)))
     except BadInput as error:
         raise BadInput(f"{verb}: {error}; for example: {VERBS[verb].example}") from None
     if verb == "multi":
-        return Multi(_steps(arguments.steps))
-    return _single_request(arguments)
-
-
-def _single_request(arguments: argparse.Namespace) -> Request:
-    match arguments.verb:
-        case "create":
-            return Create(arguments.path, _bytes(arguments.data), arguments.sequential)
-        case "set":
-            return Set(arguments.path, _bytes(arguments.data), arguments.version)
-        case "delete":
-            return Delete(arguments.path, arguments.version)
-        case "check":
-            return Check(arguments.path, arguments.version)
-        case "get":
-            return Get(arguments.path)
-        case "exists":
-            return Exists(arguments.path)
-    return Children(arguments.path)
+        fields["steps"] = _steps(fields["steps"])
+    del fields["verb"]
+    return VERBS[verb].request(**fields)
 
 
 def _steps(lines: Sequence[str]) -> list[Step]:

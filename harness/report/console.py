@@ -1,6 +1,6 @@
 """Prints plain lines and tables on the terminal, without cutting anything off."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.console import Console
 from rich.measure import Measurement, measure_renderables
@@ -16,13 +16,17 @@ def say(console: Console, words: str | Text, style: str = "") -> None:
     console.print(Text(words, style) if isinstance(words, str) else words, soft_wrap=True)
 
 
-def wrapping_table(*columns: str, title: str | None = None, show_header: bool = True) -> Table:
-    """Return a table without borders, for `show_table`."""
+def wrapping_table(
+    *columns: str, right: Collection[str] = (), dim: str = "", title: str | None = None, show_header: bool = True
+) -> Table:
+    """Return a table without borders, for `show_table`. `right`: the columns that are aligned there; `dim`: one in grey."""
     table = Table(
         box=None, pad_edge=False, show_header=show_header, title=title, title_justify="left", title_style="bold"
     )
     for column in columns:
-        table.add_column(column)
+        table.add_column(
+            column, justify="right" if column in right else "left", style="dim" if dim and column == dim else ""
+        )
     return table
 
 

@@ -6,7 +6,6 @@ Everything is read from the run's folder, so that a stored run is shown exactly 
 import shlex
 from typing import Any
 
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -38,7 +37,6 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
     `brief` leaves out the tables. `judged` is shown instead of the verdict in verdict.json.
     """
     known = judged if judged is not None else folder.read_verdict()
-    verdict = {} if known is None else msgspec.to_builtins(known)
     facts = folder.read_run()
     # Of a run in which the harness failed, only its reason and what is certain are shown.
     failed = known is not None and known.verdict is Outcome.HARNESS_ERROR
@@ -50,12 +48,13 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
     if not brief and not failed:
         console.print()
         _faults(folder, known, console)
-        _properties(verdict, console)
+        if known is not None:
+            _properties(known, console)
     if known is not None:
         _violations(known, console)
     if known is not None and known.verdict is Outcome.VIOLATION:
         _logs(folder, console)
-    _end(folder, facts, verdict, console, summary.other_reasons(known) if known is not None and not failed else [])
+    _end(folder, facts, known, console, summary.other_reasons(known) if known is not None and not failed else [])
 
 
 def _faults(folder: RunFolder, known: Verdict | None, console: Console) -> None:
@@ -64,11 +63,8 @@ def _faults(folder: RunFolder, known: Verdict | None, console: Console) -> None:
         return
     zero, operations = folder.origin(), read_operations(Source(folder.path))
     pauses = iter(operations.pauses_of_writes([span.at for span in spans if span.do not in WAITS]))
-    table = wrapping_table(title="Faults")
-    for name, justify in (("at s", "right"), ("fault", "left"), ("on", "left"), ("for s", "right")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    table.add_column("took effect")
-    table.add_column("writes paused", justify="right")
+    columns = ("at s", "fault", "on", "for s", "took effect", "writes paused")
+    table = wrapping_table(*columns, right=("at s", "for s", "writes paused"), title="Faults")
     for span in spans:
         at, lasted = span.seconds(zero)
         table.add_row(
@@ -87,19 +83,16 @@ def _pause_words(seconds: float | None) -> str:
     return "to the end" if seconds is None else f"{seconds * 1000:.0f} ms"
 
 
-def _properties(verdict: dict[str, Any], console: Console) -> None:
-    table = wrapping_table("property", title="Properties")
-    table.add_column("source", style="dim")
-    table.add_column("checked", justify="right")
-    table.add_column("verdict")
+def _properties(verdict: Verdict, console: Console) -> None:
+    table = wrapping_table(
+        "property", "source", "checked", "verdict", right=["checked"], dim="source", title="Properties"
+    )
     unjudged: dict[str, list[str]] = {}  # reason -> names of the properties
-    for item in verdict.get("properties", []):
-        if "why" in item:
-            unjudged.setdefault(item["why"], []).append(item["name"])
+    for item in verdict.properties:
+        if isinstance(item.why, str):
+            unjudged.setdefault(item.why, []).append(item.name)
             continue
-        table.add_row(
-            item["name"], item["source"], str(item["checked"]), Text(item["verdict"], COLOURS.get(item["verdict"], ""))
-        )
+        table.add_row(item.name, item.source, str(item.checked), Text(item.verdict, COLOURS.get(item.verdict, "")))
     if table.row_count:
         show_table(console, table)
         for why, names in unjudged.items():
@@ -139,14 +132,11 @@ def _logs(folder: RunFolder, console: Console) -> None:
         console.print()
 
 
-def _end(
-    folder: RunFolder, facts: dict[str, Any], verdict: dict[str, Any], console: Console, reasons: list[str]
-) -> None:
-    word = str(verdict.get("verdict", "HARNESS-ERROR"))
-    line = Text(word, COLOURS.get(word, ""))
-    line.append(f"  (exit {verdict.get('exit', 3)})", "dim")
-    violated = [item["name"] for item in verdict.get("properties", []) if item.get("verdict") == Judgement.VIOLATION]
-    if more := remark(facts, word, violated):
+def _end(folder: RunFolder, facts: dict[str, Any], known: Verdict | None, console: Console, reasons: list[str]) -> None:
+    outcome = known.verdict if known is not None else Outcome.HARNESS_ERROR
+    line = Text(outcome, COLOURS.get(outcome, ""))
+    line.append(f"  (exit {known.exit if known is not None else Outcome.HARNESS_ERROR.exit_code})", "dim")
+    if more := remark(facts, outcome, known.violated if known is not None else ()):
         line.append(f"  {more}")
     say(console, line)
     for reason in reasons:

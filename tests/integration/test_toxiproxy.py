@@ -16,7 +16,7 @@ from zab_chaos.faults import proxies, tcp_signature
 from zab_chaos.faults.network import MissingError, Network, NetworkError, ReadBackError, Toxic, WedgedError
 from zab_chaos.faults.proxies import Proxies
 from zab_chaos.harness.backends.toxiproxy.port_protection import protect
-from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError, ToxiproxyServer, locate
+from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError, ToxiproxyServer, last_words, locate
 from zab_chaos.harness.machine.ports import free_ports, lock_files, release_ports
 from zab_chaos.harness.machine.waiting import wait_until
 
@@ -440,7 +440,7 @@ def test_a_server_that_fails_says_why_and_is_not_waited_for(binary: Path, tmp_pa
         sender, _ = pair.connect((1, 2))
         sender.sendall(b"x" * 1000)
         assert wait_until(server.gone, PATIENCE)
-        assert server.last_words().startswith("exit code 2 (panic: ")
+        assert last_words(server.code, tmp_path / "toxiproxy.log").startswith("exit code 2 (panic: ")
         network = Network(server.address, server.key, server.gone)
         with pytest.raises(NetworkError, match="toxiproxy has ended"):
             network.create_links({(1, 2): ("127.0.0.1:1", "127.0.0.1:1")})

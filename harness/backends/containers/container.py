@@ -35,6 +35,10 @@ class ContainerEnd:
         self.code = SIGNALLED - status if status > SIGNALLED else status
         self._ended.set()
 
+    def gone(self) -> bool:
+        """Return whether the container has ended."""
+        return self.code is not None
+
     def wait(self, seconds: float) -> int | None:
         """Wait for the end, and return its code; None if the container still runs after so many seconds."""
         self._ended.wait(seconds)

@@ -2,8 +2,6 @@
 
 import contextlib
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
 from zab_chaos.faults.network import Network
 from zab_chaos.harness.backends.containers import engine, image, leftovers
@@ -65,33 +63,17 @@ class ContainerDeployment(ZabDeployment):
         super().check()
         self._heartbeat.check()
 
-    def _proxy_server(self, resources: EngineResources, port: int) -> "ToxiproxyContainer":
+    def _proxy_server(self, resources: EngineResources, port: int) -> ContainerEnd:
         """Start toxiproxy. Its proxies will listen on the run's network `links`, its HTTP interface on this machine only."""
         log = self.folder.file("log", "toxiproxy.log")
         command = ["toxiproxy-server", "-host", "0.0.0.0", "-port", str(API)]
         container = resources.create(PROXY, command, log, {API: port}, sysctls=SYSCTLS)
         resources.connect(container, PROXY)
         resources.start(container, PROXY)
-        running = ToxiproxyContainer(container, log)
+        running = ContainerEnd(container, PROXY)
         version = server.await_version(f"{HOST}:{port}", running.gone)
         if version is None:
             tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
             raise ToxiproxyError(f"toxiproxy did not answer in its container. It wrote: {tail or '(nothing)'}")
         self.toxiproxy_version = version
         return running
-
-
-class ToxiproxyContainer:
-    """The container in which toxiproxy runs. `log`: what it writes."""
-
-    def __init__(self, container: Any, log: Path) -> None:
-        self._end = ContainerEnd(container, PROXY)
-        self._log = log
-
-    def gone(self) -> bool:
-        """Return whether toxiproxy has ended."""
-        return self._end.code is not None
-
-    def last_words(self) -> str:
-        """Return its exit code, why it failed, and where its log is."""
-        return server.last_words(self._end.code, self._log)

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cached_property
+from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -11,7 +12,8 @@ from zab_chaos.faults.filesystem.volume import Names
 from zab_chaos.faults.network import Network, NetworkError, Pair
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.faults.two_way_network import TwoWayNetwork, Way
-from zab_chaos.harness.backends.backend import FolderDeployment
+from zab_chaos.harness.backends.backend import Deployment
+from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.monitor import RunMonitor
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
@@ -25,21 +27,23 @@ from zab_chaos.harness.machine.interrupt import Forced, Stopped
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.oracle import oracle
+from zab_chaos.model.verdict import Verdict
 
 HOST = "127.0.0.1"
 Link = tuple[int, int]  # (from, to)
 
 
 class RunningToxiproxy(Protocol):
-    """A toxiproxy, as a process or in a container, that may end during the run."""
+    """A toxiproxy, as a process or in a container, that may end during the run. `code`: its exit code; None while it runs."""
 
-    def gone(self) -> bool: ...
+    @property
+    def code(self) -> int | None: ...
 
-    def last_words(self) -> str: ...
 
-
-class ProcessDeployment(FolderDeployment):
-    """A deployment on processes of this machine, with toxiproxy between them and a thread that watches the nodes.
+class ProcessDeployment(Deployment):
+    """A deployment on processes of this machine, with toxiproxy between them and a thread that watches the nodes. It writes its
+    records to the files of the run's folder as things happen.
 
     After `__enter__`, which raises HarnessError, everything but the nodes is up. After `__exit__` no process runs and no
     port is taken. A subclass builds its cluster in `_build`.
@@ -51,7 +55,9 @@ class ProcessDeployment(FolderDeployment):
     _server: RunningToxiproxy | None = None
 
     def __init__(self, folder: RunFolder, scenario: Scenario, display: Display) -> None:
-        super().__init__(folder)
+        self.folder = folder
+        self.records = folder
+        self.outcomes = OutcomeCounts()
         self._scenario = scenario
         self._display = display
         self._hurry = False
@@ -87,15 +93,23 @@ class ProcessDeployment(FolderDeployment):
             self.folder.milestone("leftovers", nodes=forced)
 
     @property
+    def fault_log(self) -> Path:
+        return self.folder.file("faults.jsonl")
+
+    def judge(self, outcome: str) -> Verdict:
+        return oracle.judge(self.folder.path, stored=False, on_read=self.steps.judging(self.folder.path))
+
+    @property
     def versions(self) -> dict[str, str | None]:
         return {"toxiproxy": self.toxiproxy_version}
 
     def check(self) -> None:
         self.monitor.check()
-        if self._server is not None and self._server.gone():
-            raise HarnessError(f"toxiproxy ended during the run, and all links with it: {self._server.last_words()}")
+        log = self.folder.file("log", "toxiproxy.log")
+        if self._server is not None and self._server.code is not None:
+            words = toxiproxy.last_words(self._server.code, log)
+            raise HarnessError(f"toxiproxy ended during the run, and all links with it: {words}")
         if self.network is not None and self.network.hangs:
-            log = self.folder.file("log", "toxiproxy.log")
             raise HarnessError(
                 f"toxiproxy hangs, so links can't be cut or healed any more; run the seed again. Its log is {log}"
             )

@@ -5,10 +5,10 @@ mounted disk unmounts itself, unless its process was killed, too.
 """
 
 import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from zab_chaos.faults.filesystem import mount
 from zab_chaos.harness.machine import files
@@ -19,12 +19,9 @@ from zab_chaos.node.net import keys
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold a file's lock, which shows that the file belongs to a run in progress."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def is_locked(path: Path) -> bool:
@@ -37,17 +34,14 @@ def is_locked(path: Path) -> bool:
 @contextmanager
 def _try_lock(path: Path) -> Iterator[bool]:
     """Yield whether the file's lock was free; if so, hold it meanwhile. Raises OSError if the file can't be opened."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        yield _lock(descriptor)
-    finally:
-        os.close(descriptor)
+    with path.open("rb") as file:
+        yield _lock(file)
 
 
-def _lock(descriptor: int) -> bool:
+def _lock(file: BinaryIO) -> bool:
     """Lock the file unless another process holds the lock. Return whether it is locked."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     except OSError:
         return False

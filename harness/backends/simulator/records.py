@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from zab_chaos.harness.client.core import Operation, RecordedClient
-from zab_chaos.harness.client.log import outcome_fields, request_fields
+from zab_chaos.harness.client.log import complete_line, invoke_line, outcome_fields
 from zab_chaos.model import events as ev
 from zab_chaos.model.oracle.facts import CRASH_STATE
 from zab_chaos.model.oracle.oracle import Oracle
@@ -117,21 +117,7 @@ class SimRecords:
         self._pending.append((self._invoke, (client.number, client.node, operation, due)))
 
     def _invoke(self, client: int, node: int, operation: Operation, due: int) -> None:
-        t, seq, fields = operation.submitted_ns, operation.seq, request_fields(operation.request)
-        at = next(self._numbers["ops.jsonl"])
-        if self._folder is not None:
-            self._write_later(
-                "ops.jsonl",
-                {"type": "invoke", "t": t, "due": due, "client": client, "seq": seq, "node": node, **fields},
-            )
-        steps = fields.get("steps")
-        self.oracle.add_operation(
-            ev.Invoke(
-                t=t, line=at, due=due, client=client, seq=seq, node=node, op=fields["op"], path=fields["path"],
-                value=fields.get("value"), version=fields.get("version"), sequential=fields.get("sequential", False),
-                steps=[ev.RequestStep(**step) for step in steps] if steps is not None else None, size=fields.get("size"),
-            )
-        )  # fmt: skip
+        self._add_operation(invoke_line(client, node, operation, due), ev.Invoke)
 
     def complete(self, client: RecordedClient, operation: Operation, outcome: Outcome) -> str:
         node = client.node if operation.node is None else operation.node
@@ -139,20 +125,12 @@ class SimRecords:
         return str(outcome.__struct_config__.tag)
 
     def _complete(self, t: int, client: int, node: int, seq: int, outcome: Outcome) -> None:
-        fields = outcome_fields(outcome)
-        at = next(self._numbers["ops.jsonl"])
-        if self._folder is not None:
-            self._write_later(
-                "ops.jsonl", {"type": "complete", "t": t, "client": client, "seq": seq, "node": node, **fields}
-            )
-        self.oracle.add_operation(
-            ev.Complete(
-                t=t, line=at, client=client, seq=seq, node=node, outcome=fields["outcome"],
-                error=fields.get("error"), zxid=fields.get("zxid"), version=fields.get("version"),
-                value=fields.get("value"), path=fields.get("path"), children=fields.get("children"),
-                steps=[(path, version) for path, version in fields["steps"]] if "steps" in fields else None,
-            )
-        )  # fmt: skip
+        self._add_operation(complete_line(t, client, node, seq, outcome_fields(outcome)), ev.Complete)
+
+    def _add_operation(self, line: dict[str, Any], kind: type[ev.Invoke | ev.Complete]) -> None:
+        self._write_later("ops.jsonl", line)
+        numbered = line | {"line": next(self._numbers["ops.jsonl"])}
+        self.oracle.add_operation(msgspec.convert(numbered, kind))
 
     # ---- the harness ----
 

@@ -108,7 +108,7 @@ class ToxiproxyServer:
 
     def stop(self) -> None:
         """End the server with SIGTERM, and after STOP_SECONDS with SIGKILL. May be called again."""
-        if self.process.poll() is None:
+        if self.code is None:
             self.process.terminate()
             try:
                 self.process.wait(STOP_SECONDS)
@@ -117,20 +117,20 @@ class ToxiproxyServer:
         self.process.wait()
         release_ports([self.port])
 
+    @property
+    def code(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self.process.poll()
+
     def gone(self) -> bool:
         """Return whether the process has ended."""
-        return self.process.poll() is not None
-
-    def last_words(self) -> str:
-        """Return its exit code, why it failed, and where its log is."""
-        return last_words(self.process.poll(), self._log)
+        return self.code is not None
 
     def _await_version(self) -> str:
         version = await_version(self.address, self.gone, self.key)
         if version is not None:
             return version
-        code = self.process.poll()
-        state = "did not answer" if code is None else f"ended with exit code {code}"
+        state = "did not answer" if self.code is None else f"ended with exit code {self.code}"
         tail = self._log.read_text(errors="replace")[-500:].strip() or "(nothing)"
         raise ToxiproxyError(
             f"toxiproxy ({self._binary}) {state} on {self.address}. It wrote: {tail}\n"
