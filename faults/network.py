@@ -18,7 +18,7 @@ compares that with what the server has (`compare`). Differences were made by oth
 (`take_foreign_changes`) and undone.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies, ProxyState, ReadBackError, WedgedError
@@ -113,14 +113,10 @@ class _Link:
 
 
 class Network:
-    """All links of a run. `api_address`: host:port of the toxiproxy server; `key`: signs the connections to it; `gone`: whether
-    its process has ended.
+    """All links of a run, which go through `proxies`. Not thread-safe."""
 
-    Not thread-safe.
-    """
-
-    def __init__(self, api_address: str, key: bytes | None = None, gone: Callable[[], bool] = lambda: False) -> None:
-        self._proxies = Proxies(api_address, key, gone)
+    def __init__(self, proxies: Proxies) -> None:
+        self._proxies = proxies
         self._links: dict[Pair, _Link] = {}
         self._foreign_changes: list[str] = []
 
@@ -156,6 +152,9 @@ class Network:
         """Put toxics on links. With `fresh`, open connections are closed first, so that the toxics affect all traffic from
         the first byte on (`reset_peer` resets only connections that are opened after it was added)."""
         effect = _Effect(tuple(toxics))
+        for rate in (value for toxic in effect.toxics for attribute, value in toxic.attributes if attribute == "rate"):
+            if rate < 0:  # the server would panic, and all links be lost
+                raise NetworkError(f"a bandwidth of {rate} KB/s would end the toxiproxy server; 0 stalls")
         for pair in pairs:
             link = self._link(pair)
             if fresh:

@@ -143,7 +143,7 @@ class RealChannels(Channels):
         self._links: dict[int, Links] = {}
         self._pollers: dict[int, zmq.Poller] = {}
         self._paused: set[int] = set()
-        self.network = Network(server.address, server.key)
+        self.network = Network(server.client)
         self.network.create_links(
             {pair: (f"127.0.0.1:{port}", f"127.0.0.1:{self._listen[pair[1]]}") for pair, port in self._proxy.items()}
         )

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from zab_chaos.faults import proxies, tcp_signature
+from zab_chaos.faults import tcp_signature, toxiproxy_client
 from zab_chaos.faults.network import MissingError, Network, NetworkError, ReadBackError, Toxic, WedgedError
-from zab_chaos.faults.proxies import Proxies
+from zab_chaos.faults.toxiproxy_client import ToxiproxyClient
 from zab_chaos.harness.backends.toxiproxy.port_protection import protect
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError, ToxiproxyServer, last_words, locate
 from zab_chaos.harness.machine.ports import free_ports, lock_files, release_ports
@@ -43,7 +43,7 @@ class Pair:
     def __init__(self, server: ToxiproxyServer) -> None:
         self.ports = free_ports(2)
         self.listeners = {node: socket.create_server(("127.0.0.1", 0)) for node in (1, 2)}
-        self.network = Network(server.address, server.key)
+        self.network = Network(server.client)
         self.proxy = dict(zip([(1, 2), (2, 1)], self.ports, strict=True))
         self.network.create_links(
             {
@@ -213,7 +213,7 @@ def test_healing_everything_leaves_nothing_on_any_link(pair: Pair) -> None:
 
 def test_links_heal_while_a_peer_dies_with_full_pipes(server: ToxiproxyServer) -> None:
     """Where removing a latency toxic wedges the server, deleting and recreating does not."""
-    network = Network(server.address, server.key)
+    network = Network(server.client)
     (port,) = ports = free_ports(1)
     listen_and_never_read = (
         "import socket,sys; s=socket.create_server(('127.0.0.1',0)); print(s.getsockname()[1],flush=True); "
@@ -266,7 +266,7 @@ def test_a_negative_bandwidth_never_reaches_the_server(pair: Pair, server: Toxip
 
 
 def test_the_wrappers_errors_say_what_happened(pair: Pair, server: ToxiproxyServer) -> None:
-    there = Proxies(server.address, server.key)
+    there = server.client
     with pytest.raises(NetworkError, match="has it already"):
         there.create("1-2", "127.0.0.1:0", "127.0.0.1:9", enabled=False)
     with pytest.raises(MissingError):
@@ -283,21 +283,21 @@ def test_the_wrappers_errors_say_what_happened(pair: Pair, server: ToxiproxyServ
 
 
 def test_a_server_that_does_not_answer_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxies, "SECONDS", 0.2)
+    monkeypatch.setattr(toxiproxy_client, "SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"127.0.0.1:{mute.getsockname()[1]}"
         with pytest.raises(WedgedError, match=r"within 0\.2 s"):
-            Proxies(address).states()
+            ToxiproxyClient(address).states()
     with pytest.raises(NetworkError, match="can't be reached"):
-        Proxies(address).states()
+        ToxiproxyClient(address).states()
 
 
 def test_a_server_that_hangs_is_asked_nothing_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the end of the run does not wait for each of its links."""
-    monkeypatch.setattr(proxies, "SECONDS", 0.05)
+    monkeypatch.setattr(toxiproxy_client, "SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as mute:
-        network = Network(f"127.0.0.1:{mute.getsockname()[1]}")
-        for _ in range(proxies.HANGS):
+        network = Network(ToxiproxyClient(f"127.0.0.1:{mute.getsockname()[1]}"))
+        for _ in range(toxiproxy_client.HANGS):
             assert not network.hangs
             with pytest.raises(WedgedError, match="did not answer"):
                 network._proxies.states()
@@ -307,7 +307,7 @@ def test_a_server_that_hangs_is_asked_nothing_any_more(monkeypatch: pytest.Monke
 
 
 def test_an_answer_shows_that_the_server_does_not_hang(pair: Pair) -> None:
-    pair.network._proxies._requests.unanswered = proxies.HANGS - 1
+    pair.network._proxies._requests.unanswered = toxiproxy_client.HANGS - 1
     pair.network._proxies.states()
     assert pair.network._proxies._requests.unanswered == 0
 
@@ -350,7 +350,7 @@ def test_nobody_talks_to_the_server_without_its_key(pair: Pair, server: Toxiprox
                 stranger.setsockopt(*tcp_signature.option(key))
             with pytest.raises(TimeoutError):
                 stranger.connect(("127.0.0.1", server.port))
-    assert Proxies(server.address, server.key).states().keys() == {"1-2", "2-1"}
+    assert server.client.states().keys() == {"1-2", "2-1"}
 
 
 def test_who_was_there_before_the_key_is_cut_off() -> None:
@@ -384,7 +384,7 @@ def test_what_somebody_else_does_to_a_link_is_found(pair: Pair, server: Toxiprox
     pair.network.disturb([(1, 2)], [Toxic("latency", "upstream", (("jitter", 0), ("latency", 1)))], "slow")
     pair.network.compare()
     assert pair.network.take_foreign_changes() == []
-    stranger = Proxies(server.address, server.key)
+    stranger = server.client
     stranger.disable("1-2")
     pair.network.heal([(2, 1)], "ours")
     assert pair.network.take_foreign_changes() == ["link 1-2: enabled is False and was asked to be True"]
@@ -441,7 +441,7 @@ def test_a_server_that_fails_says_why_and_is_not_waited_for(binary: Path, tmp_pa
         sender.sendall(b"x" * 1000)
         assert wait_until(server.gone, PATIENCE)
         assert last_words(server.code, tmp_path / "toxiproxy.log").startswith("exit code 2 (panic: ")
-        network = Network(server.address, server.key, server.gone)
+        network = Network(server.client)
         with pytest.raises(NetworkError, match="toxiproxy has ended"):
             network.create_links({(1, 2): ("127.0.0.1:1", "127.0.0.1:1")})
         for end in (*pair.open, *pair.listeners.values()):

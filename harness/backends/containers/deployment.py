@@ -4,6 +4,7 @@ import contextlib
 from contextlib import ExitStack
 
 from zab_chaos.faults.network import Network
+from zab_chaos.faults.toxiproxy_client import ToxiproxyClient
 from zab_chaos.harness.backends.containers import engine, image, leftovers
 from zab_chaos.harness.backends.containers.container import ContainerEnd
 from zab_chaos.harness.backends.containers.ensemble import LISTEN, ContainerHost, Containers
@@ -49,7 +50,7 @@ class ContainerDeployment(ZabDeployment):
         }
         links = {pair: FIRST_LINK + number for number, pair in enumerate(self._pairs)}
         proxies = self._server = self._proxy_server(resources, ports[-1])
-        self.network = Network(f"{HOST}:{ports[-1]}", gone=proxies.gone)
+        self.network = Network(ToxiproxyClient(f"{HOST}:{ports[-1]}", gone=proxies.gone))
         own = resources.address(PROXY)
         self.network.create_links({pair: (f"{own}:{port}", addresses[pair[1]].listen) for pair, port in links.items()})
         plan = self._plan(addresses, {pair: f"{own}:{port}" for pair, port in links.items()})

@@ -160,14 +160,14 @@ class ProcessDeployment(Deployment):
         """
         links = dict(zip(self._pairs, self._addresses(len(self._pairs), stack), strict=True))
         server = self._toxiproxy(stack)
-        self.network = Network(server.address, server.key, server.gone)
+        self.network = Network(server.client)
         self.network.create_links({pair: (address, listen[pair[1]]) for pair, address in links.items()})
         return links
 
     def _two_way_proxies(self, ways: Mapping[Pair, Way], stack: ExitStack) -> None:
         """Start toxiproxy with a proxy and a relay for each way, and set `network`, whose traffic is measured."""
         server = self._toxiproxy(stack, counting=True)
-        made = TwoWayNetwork(server.address, server.key, server.gone)
+        made = TwoWayNetwork(server.client)
         made.measure = ByteMeter(ways, server.address, server.key).traffic
         made.find_detours = self._detours
         try:

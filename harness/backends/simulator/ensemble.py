@@ -14,7 +14,7 @@ import psutil
 from zab_chaos.faults.at_rest import OUR_FILES
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.network import Network, proxy_name
-from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies, ProxyState
+from zab_chaos.faults.proxies import MissingError, Proxies, ProxyState
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.ensemble import CONTROL_SECONDS, DEADLY
 from zab_chaos.harness.backends.processes.process_cluster import START_SECONDS, STOP_SECONDS
@@ -261,8 +261,6 @@ class SimProxies(Proxies):
         self._proxy(name).disable()
 
     def add(self, name: str, toxic: str, kind: str, stream: str, attributes: dict[str, int]) -> None:
-        if attributes.get("rate", 0) < 0:
-            raise NetworkError(f"a bandwidth of {attributes['rate']} KB/s would end the toxiproxy server; 0 stalls")
         self._proxy(name).add(toxic, SimToxic(kind, stream, attributes))
 
     def remove(self, name: str, toxic: str) -> None:
@@ -292,8 +290,7 @@ class SimNetwork(Network):
     """The links of a simulated run."""
 
     def __init__(self, net: SimNet) -> None:
-        super().__init__("simulated:0")
-        self._proxies = SimProxies(net)
+        super().__init__(SimProxies(net))
         self.create_links({pair: _ends(*pair) for pair in net.proxies})
 
 

@@ -7,7 +7,7 @@ from threading import Lock
 
 from zab_chaos.faults import tcp_signature
 from zab_chaos.faults.network import NetworkError, Pair, Traffic
-from zab_chaos.faults.proxies import SECONDS
+from zab_chaos.faults.toxiproxy_client import SECONDS
 from zab_chaos.faults.two_way_network import RELAY, Way
 from zab_chaos.harness.machine.connections import Address, TcpConnection, connections, host_and_port
 

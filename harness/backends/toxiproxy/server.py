@@ -11,6 +11,7 @@ from pathlib import Path
 import requests
 
 from zab_chaos.faults import tcp_signature
+from zab_chaos.faults.toxiproxy_client import ToxiproxyClient
 from zab_chaos.harness.backends.toxiproxy.port_protection import is_listening, protect
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import cache
@@ -105,6 +106,11 @@ class ToxiproxyServer:
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    @property
+    def client(self) -> ToxiproxyClient:
+        """A client of its HTTP interface."""
+        return ToxiproxyClient(self.address, self.key, self.gone)
 
     def stop(self) -> None:
         """End the server with SIGTERM, and after STOP_SECONDS with SIGKILL. May be called again."""

@@ -23,8 +23,7 @@ def server() -> ProxiesInMemory:
 
 @pytest.fixture
 def network(server: ProxiesInMemory) -> Network:
-    made = Network("nowhere:0")
-    made._proxies = server
+    made = Network(server)
     made.create_links({(1, 2): ("a:1", "b:2"), (2, 1): ("a:3", "b:4")})
     return made
 

@@ -2,14 +2,16 @@
 
 import pytest
 
+from tests.unit.faults.proxies_in_memory import ProxiesInMemory
 from zab_chaos.faults.network import Network, NetworkError, WedgedError
-from zab_chaos.faults.proxies import Proxies, ProxyState
+from zab_chaos.faults.proxies import ProxyState
 
 
-class Slow(Proxies):
+class Slow(ProxiesInMemory):
     """Proxies that do not answer the first `deaf` DELETE requests."""
 
     def __init__(self, deaf: int) -> None:
+        super().__init__()
         self.deaf = deaf
         self.created = 0
 
@@ -28,8 +30,8 @@ class Slow(Proxies):
 
 
 def cut(deaf: int) -> tuple[Network, Slow]:
-    network, proxies = Network("nowhere:0"), Slow(deaf)
-    network._proxies = proxies
+    proxies = Slow(deaf)
+    network = Network(proxies)
     network.create_links({(1, 2): ("listen", "upstream")})
     network.cut([(1, 2)], "disable")
     return network, proxies

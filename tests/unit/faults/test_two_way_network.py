@@ -16,8 +16,7 @@ def server() -> ProxiesInMemory:
 
 @pytest.fixture
 def network(server: ProxiesInMemory) -> TwoWayNetwork:
-    made = TwoWayNetwork("nowhere:0")
-    made._proxies = server
+    made = TwoWayNetwork(server)
     made.create_links({pair: (f"here:{pair[0]}", f"there:{pair[1]}") for pair in PAIRS})
     return made
 
@@ -53,8 +52,7 @@ def test_a_link_has_the_toxics_that_are_on_all_its_streams(network: TwoWayNetwor
 
 
 def test_a_link_consists_of_all_proxies_of_a_pair_whatever_follows_it_in_their_names(server: ProxiesInMemory) -> None:
-    network = TwoWayNetwork("nowhere:0")
-    network._proxies = server
+    network = TwoWayNetwork(server)
     pairs = [(*pair, *number) for pair in PAIRS for number in ((), (1,))]
     network.create_ways({pair: Way(f"proxy:{pair}", f"relay:{pair}", f"target:{pair}") for pair in pairs})
     network.cut([(1, 2)])

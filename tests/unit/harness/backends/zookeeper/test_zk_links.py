@@ -32,8 +32,7 @@ def server() -> ProxiesInMemory:
 
 @pytest.fixture
 def network(server: ProxiesInMemory) -> TwoWayNetwork:
-    made = TwoWayNetwork("nowhere:0")
-    made._proxies = server
+    made = TwoWayNetwork(server)
     made.create_ways(ways(PLAN))
     return made
 
