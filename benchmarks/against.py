@@ -58,8 +58,7 @@ def _under_load(makers: Makers, scale: Scale) -> list[Figure]:
         ensembles = {name: stack.enter_context(make()) for name, make in makers.items()}
         leaders = {}
         for name, contender in ensembles.items():
-            contender.start()
-            leaders[name] = contender.settle()
+            leaders[name] = contender.start()
             with contender.writer(leaders[name], scale.keys) as writer:
                 writer.create_keys(scale.keys)
         figures: list[Figure] = []

@@ -67,10 +67,10 @@ class Ensemble(ABC):
     def writer(self, node: int, outstanding: int) -> AbstractContextManager[Writer]:
         """Return a client at this node that keeps so many writes outstanding. Raises HarnessError."""
 
-    def start(self) -> None:
-        """Start all nodes, and wait until all of them serve. Raises HarnessError."""
+    def start(self) -> int:
+        """Start all nodes, and wait until all of them serve. Return the leader. Raises HarnessError."""
         self.cluster.start_all(self.cluster.nodes)
-        self.settle()
+        return self.settle()
 
     def settle(self) -> int:
         """Wait until all nodes serve. Return the leader. Raises HarnessError."""

@@ -12,8 +12,7 @@ MIB = 2**20
 def memory(folder: Path, scale: Scale) -> list[Figure]:
     """Return the resident memory of each node after all writes, and the most during them. Raises HarnessError."""
     with BenchmarkEnsemble(folder, scale.nodes) as ensemble:
-        ensemble.start()
-        leader = ensemble.settle()
+        leader = ensemble.start()
         seen = [ensemble.memory()]
         with ensemble.writer(leader, scale.outstanding) as loop:
             loop.create_keys(scale.keys)

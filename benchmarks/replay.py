@@ -20,8 +20,7 @@ OUTSTANDING = 5
 def replaying(folder: Path, scale: Scale) -> list[Figure]:
     """Record an ensemble under load, then measure its replay, with all comparisons, on one core. Raises HarnessError."""
     with BenchmarkEnsemble(folder, scale.nodes, record=True) as ensemble:
-        ensemble.start()
-        with ensemble.writer(ensemble.settle(), OUTSTANDING) as loop:
+        with ensemble.writer(ensemble.start(), OUTSTANDING) as loop:
             loop.create_keys(scale.keys)
             loop.writes(scale.writes, scale.keys, scale.payload)
         ensemble.cluster.close()

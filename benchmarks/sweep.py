@@ -31,14 +31,15 @@ def payloads(folder: Path, scale: Scale) -> list[Figure]:
 def _one(folder: Path, scale: Scale, name: str) -> list[Figure]:
     writes = max(1, min(scale.writes, ROUND_BYTES // scale.payload))
     rates, busy = [], []
-    with BenchmarkEnsemble(folder, scale.nodes) as ensemble:
-        ensemble.start()
-        with ensemble.writer(ensemble.settle(), scale.outstanding) as loop:
-            loop.create_keys(scale.keys)
-            loop.writes(min(scale.warm_up, writes), scale.keys, scale.payload)
-            for _ in range(scale.rounds):
-                cpu, begin = time.process_time() + ensemble.processor_seconds(), time.perf_counter()
-                rates.append(loop.writes(writes, scale.keys, scale.payload).rate)
-                spent = time.process_time() + ensemble.processor_seconds() - cpu
-                busy.append(spent / (time.perf_counter() - begin))
+    with (
+        BenchmarkEnsemble(folder, scale.nodes) as ensemble,
+        ensemble.writer(ensemble.start(), scale.outstanding) as loop,
+    ):
+        loop.create_keys(scale.keys)
+        loop.writes(min(scale.warm_up, writes), scale.keys, scale.payload)
+        for _ in range(scale.rounds):
+            cpu, begin = time.process_time() + ensemble.processor_seconds(), time.perf_counter()
+            rates.append(loop.writes(writes, scale.keys, scale.payload).rate)
+            spent = time.process_time() + ensemble.processor_seconds() - cpu
+            busy.append(spent / (time.perf_counter() - begin))
     return [median(name, "writes/s", rates), median(f"{name}: busy", "cores", busy)]

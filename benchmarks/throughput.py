@@ -15,8 +15,7 @@ def throughput(folder: Path, scale: Scale) -> list[Figure]:
     rates: dict[str, list[float]] = {"leader": [], "follower": []}
     delays: dict[str, list[float]] = {"leader": [], "follower": []}
     with BenchmarkEnsemble(folder, scale.nodes) as ensemble, ExitStack() as stack:
-        ensemble.start()
-        leader = ensemble.settle()
+        leader = ensemble.start()
         places = {"leader": leader, "follower": follower(ensemble.cluster, leader)}
         loops = {place: stack.enter_context(ensemble.writer(node, scale.outstanding)) for place, node in places.items()}
         loops["leader"].create_keys(scale.keys)
@@ -41,8 +40,7 @@ def latency(folder: Path, scale: Scale) -> list[Figure]:
     """Return p50 and p99 with one write outstanding, and the time of a sync of the bare disk. Raises HarnessError."""
     figures: list[Figure] = []
     with BenchmarkEnsemble(folder, scale.nodes) as ensemble:
-        ensemble.start()
-        leader = ensemble.settle()
+        leader = ensemble.start()
         with ensemble.writer(leader, 1) as loop:
             loop.create_keys(scale.keys)
         before = sync_latency(ensemble.folder.path, DISK_SYNCS)[0]
