@@ -101,17 +101,17 @@ class Rerun:
         self._stream = chain.from_iterable(self._blocks())
         self._unsynced: Ready | None = None  # the answer whose records are not durable yet
         self._ended_by: str | None = None  # why no input may follow
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            Stepped: self._step,
-            Heard: self._heard,
-            Ticked: self._tick,
+        self._handlers: dict[type, Callable[[Any], object]] = {
+            Stepped: lambda entry: self.machine.step(entry.source, entry.message),
+            Heard: lambda entry: self.machine.heard(entry.source),
+            Ticked: lambda entry: self.machine.tick(entry.now),
             ReadyTaken: self._answer,
             Synced: self._synced,
-            Submitted: self._submit,
+            Submitted: lambda entry: self.machine.submit(entry.txns),
             LinkOpened: self._link_up,
             LinkClosed: self._link_down,
             SnapshotTaken: self._snapshot,
-            Started: self._start,
+            Started: lambda entry: self.machine.start(entry.now),
             Booted: self._boot,
             Ended: self._end,
         }
@@ -232,9 +232,6 @@ class Rerun:
             self.tree.load(snapshot[2], snapshot[0])
         self.booted = True
 
-    def _start(self, entry: Started) -> None:
-        self.machine.start(entry.now)
-
     def _link_up(self, entry: LinkOpened) -> None:
         self.matcher.expect_link(entry.peer, "opened")
         self.machine.link_up(entry.peer)
@@ -242,9 +239,6 @@ class Rerun:
     def _link_down(self, entry: LinkClosed) -> None:
         self.matcher.expect_link(entry.peer, "closed", why=entry.why)
         self.machine.link_down(entry.peer, entry.why)
-
-    def _step(self, entry: Stepped) -> None:
-        self.machine.step(entry.source, entry.message)
 
     def _note_drop(self, source: int, message: Message) -> None:
         """Take note that the core drops the message of this input, and why."""
@@ -259,15 +253,6 @@ class Rerun:
         else:
             why = f"nothing waits for it in {here}"
         self.drops[self.inputs] = why
-
-    def _heard(self, entry: Heard) -> None:
-        self.machine.heard(entry.source)
-
-    def _tick(self, entry: Ticked) -> None:
-        self.machine.tick(entry.now)
-
-    def _submit(self, entry: Submitted) -> None:
-        self.machine.submit(entry.txns)
 
     def _synced(self, entry: Synced) -> None:
         ready, self._unsynced = self._unsynced, None
