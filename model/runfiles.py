@@ -11,12 +11,10 @@ import msgspec
 from zab_chaos.model.events import (
     TRACE_FOLDER,
     UNREADABLE,
-    Complete,
     Event,
     FinalZnode,
     Heal,
     Inject,
-    Invoke,
     Line,
     Milestone,
     Run,
@@ -38,6 +36,7 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "sessions.jsonl": msgspec.json.Decoder(SessionEvent).decode,
     "tree.jsonl": msgspec.json.Decoder(FinalZnode).decode,
 }
+_OF_ONE_PROCESS = frozenset({"faults.jsonl", "harness.jsonl"})  # the harness writes them in order of time
 
 
 def unheard(_count: int) -> None:
@@ -92,20 +91,10 @@ class RunReader:
         streams = [self._trace(node, life) for node, life in self._lives()]
         return merge(*streams, key=lambda event: (event.t, event.node, event.life))
 
-    def operations(self) -> Iterator[Invoke | Complete]:
-        return self._lines("ops.jsonl")
-
-    def sessions(self) -> Iterator[SessionEvent]:
-        return self._lines("sessions.jsonl")
-
-    def tree(self) -> Iterator[FinalZnode]:
-        return self._lines("tree.jsonl")
-
-    def faults(self) -> Iterator[Inject | Heal]:
-        return self._ascending(self._lines("faults.jsonl"))
-
-    def milestones(self) -> Iterator[Milestone]:
-        return self._ascending(self._lines("harness.jsonl"))
+    def lines(self, name: str) -> Iterator[Any]:
+        """Return the lines of the file `name`, which is no trace, as `decoder` makes them."""
+        lines = self._lines(name)
+        return self._ascending(lines) if name in _OF_ONE_PROCESS else lines
 
     def _lives(self) -> list[tuple[int, int]]:
         """Return the (node, life) that have a trace, ascending. Missing lives are damage."""

@@ -6,6 +6,7 @@ znode, and changes whenever a child is created or deleted.
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from zab_chaos.model.oracle.delivered_history import DeliveredHistory
@@ -66,7 +67,7 @@ class Changes:
     def last_change(self, path: str, zxid: int) -> Change | None:
         """Return the znode's last change up to `zxid`, None if it does not exist at that point."""
         changes = self._by_path.get(path, [])
-        place = bisect_right(changes, zxid, key=_zxid)
+        place = bisect_right(changes, zxid, key=attrgetter("zxid"))
         return changes[place - 1] if place and changes[place - 1].op != "delete" else None
 
     def last_change_zxid(self, path: str, zxid: int) -> int | None:
@@ -77,9 +78,5 @@ class Changes:
     def next_change(self, path: str, zxid: int) -> Change | None:
         """Return the znode's first change after `zxid`."""
         changes = self._by_path.get(path, [])
-        place = bisect_right(changes, zxid, key=_zxid)
+        place = bisect_right(changes, zxid, key=attrgetter("zxid"))
         return changes[place] if place < len(changes) else None
-
-
-def _zxid(change: Change) -> int:
-    return change.zxid

@@ -149,15 +149,14 @@ class DeliveredHistory:
             self._forked.append(delivery)
         return delivery
 
-    def restore(self, position: HistoryPosition, zxid: int) -> bool:
-        """Move a node to `zxid`, whose snapshot replaced its state. Return False if the history does not have that zxid."""
+    def restore(self, position: HistoryPosition, zxid: int) -> None:
+        """Move a node to `zxid`, whose snapshot replaced its state. It has diverged if the history does not have that zxid."""
         index = self.index(zxid) if zxid else -1
         position.last = zxid
         position.holes = []
         position.diverged = index is None
         if index is not None:
             position.cursor = position.reached = index + 1
-        return index is not None
 
     def _extend(
         self, position: HistoryPosition, event: Deliver, first: int, digests: "array[int]", done: int

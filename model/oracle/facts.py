@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -332,8 +333,8 @@ class Facts:
     def _gap(self, event: Event, expected: int) -> None:
         self.damages.append(Damage(event.file, event.line or event.n, f"has event {event.n}, {expected} was next"))
 
-    def boot(self, event: Boot) -> bool:
-        """Begin a new life. Return False if its snapshot's zxid is not in the delivered history."""
+    def _boot(self, event: Boot) -> None:
+        """Begin a new life."""
         node = self.nodes[event.node]
         disk, node.boot_comparison = node.disk, None
         if node.boot is not None:
@@ -353,7 +354,7 @@ class Facts:
         node.boot, node.exit, node.role, node.phase = event, None, "", ""
         node.note_delivered(packed(event.snapshot_zxid), event.t)
         node.position = HistoryPosition()
-        return self.history.restore(node.position, packed(event.snapshot_zxid))
+        self.history.restore(node.position, packed(event.snapshot_zxid))
 
     def deliver(self, event: Deliver) -> Delivery:
         node = self.nodes[event.node]
@@ -383,15 +384,13 @@ class Facts:
         node.disk.last_in = event
         return before if first != before + 1 else None
 
-    def snapshot(self, event: Snapshot) -> bool:
-        """Process a snapshot. Return False if it replaced the node's state and its zxid is not in the delivered history."""
+    def _snapshot(self, event: Snapshot) -> None:
         node, zxid = self.nodes[event.node], packed(event.zxid)
         if event.kind == "installed":
             node.disk.install(event)
-        if event.kind != "restored":
-            return True
-        node.note_delivered(zxid, event.t)
-        return self.history.restore(node.position, zxid)
+        elif event.kind == "restored":
+            node.note_delivered(zxid, event.t)
+            self.history.restore(node.position, zxid)
 
     def update(self, event: Event) -> None:
         """Update the state with an event that has no method of its own."""
@@ -431,8 +430,10 @@ class Facts:
             case Established():
                 self.established.append(event)
                 self.highest_established = max(self.highest_established, event.epoch)
-            case _:
-                pass
+            case Boot():
+                self._boot(event)
+            case Snapshot():
+                self._snapshot(event)
 
     def note_damage(self, line: Line, why: str) -> None:
         """Add a line that shows that the records do not show what happened."""
@@ -742,7 +743,7 @@ class Facts:
 
     def faults_during(self, start: int, end: int) -> Iterator[Inject]:
         """Find the faults that were injected and not healed at some instant of this time. Use it only at the end of a run."""
-        first, after = bisect_left(self._healed_by, start), bisect_right(self.faults, end, key=_time)
+        first, after = bisect_left(self._healed_by, start), bisect_right(self.faults, end, key=attrgetter("t"))
         yield from (fault for fault in self.faults[first:after] if self.span_of(fault)[1] >= start)
 
     @cached_property
@@ -764,11 +765,7 @@ class Facts:
 
 def in_time(lines: Sequence[_L], start: int, end: int) -> Sequence[_L]:
     """Return those of the lines, whose times ascend, that are in this time."""
-    return lines[bisect_left(lines, start, key=_time) : bisect_right(lines, end, key=_time)]
-
-
-def _time(line: Line) -> int:
-    return line.t
+    return lines[bisect_left(lines, start, key=attrgetter("t")) : bisect_right(lines, end, key=attrgetter("t"))]
 
 
 def zxid_of(answer: Complete) -> int | None:

@@ -329,8 +329,12 @@ class _Processes:
         exit_ = process.life.exit
         if ended is not None and ended.code != status:
             yield f"{who}, but it had ended with {ended.code}", [line, ended]
-        if self._facts.run.evidence == TRACES and isinstance(status, int) and status >= 0 and _code(exit_) != status:
-            yield f"{who}, but its trace {_ends(exit_)}", [line, exit_ or process.life.last]
+        if self._facts.run.evidence != TRACES or not isinstance(status, int) or status < 0:
+            return
+        if exit_ is None:
+            yield f"{who}, but its trace has no exit", [line, process.life.last]
+        elif exit_.code != status:
+            yield f"{who}, but its trace ends with {exit_.code}", [line, exit_]
 
     def unexplained_ends(self) -> Iterator[Contradiction]:
         """Find the lives that ended, with or without an exit, although no fault ended them, and those that went on after their
@@ -369,11 +373,3 @@ class _Processes:
             and exit_.t <= self._facts.span_of(inject)[1] + LATEST
             for inject in in_time(self._facts.injects, 0, exit_.t)
         )
-
-
-def _code(event: Exit | None) -> int | None:
-    return event.code if event is not None else None
-
-
-def _ends(event: Exit | None) -> str:
-    return f"ends with {event.code}" if event is not None else "has no exit"

@@ -65,8 +65,6 @@ class Oracle:
             ev.Deliver: self._deliver,
             ev.Broadcast: self._broadcast,
             ev.Accept: self._accept,
-            ev.Boot: self._boot,
-            ev.Snapshot: self._snapshot,
         }
 
     # ---- adding records ----
@@ -137,7 +135,7 @@ class Oracle:
             for handler in self._on_new_delivery:
                 handler(delivery)
         if delivery.conflict is not None:
-            self._notify("delivery_conflict", delivery)
+            self._notify("delivery_conflict", delivery, delivery.conflict)
 
     def _broadcast(self, event: ev.Broadcast) -> None:
         if event.digests:
@@ -151,12 +149,6 @@ class Oracle:
             self._notify("nonconsecutive_accept", event, before)
         for handler in self._on_accept:
             handler(event)
-
-    def _boot(self, event: ev.Boot) -> None:
-        self._notify("boot", event, self.facts.boot(event))
-
-    def _snapshot(self, event: ev.Snapshot) -> None:
-        self._notify("snapshot", event, self.facts.snapshot(event))
 
     def _apply(self, event: ev.JudgedEvent) -> None:
         self.facts.update(event)
@@ -360,17 +352,17 @@ def judge(folder: Path, *, stored: bool = True, on_read: runfiles.OnRead = runfi
     if stored:
         _check_manifest(oracle, folder, run)
     reader = runfiles.RunReader(folder, oracle.add_damage, on_read)
-    for milestone in reader.milestones():  # first: they show what was on the disks before the start
+    for milestone in reader.lines("harness.jsonl"):  # first: they show what was on the disks before the start
         oracle.add_milestone(milestone)
     for event in reader.events():
         oracle.add_event(event)
-    for operation in reader.operations():
+    for operation in reader.lines("ops.jsonl"):
         oracle.add_operation(operation)
-    for line in reader.sessions():
+    for line in reader.lines("sessions.jsonl"):
         oracle.add_session_line(line)
-    for znode in reader.tree():
+    for znode in reader.lines("tree.jsonl"):
         oracle.add_znode(znode)
-    for fault in reader.faults():
+    for fault in reader.lines("faults.jsonl"):
         oracle.add_fault(fault)
     return oracle.finish(run)
 

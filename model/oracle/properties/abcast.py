@@ -113,9 +113,7 @@ class TotalOrder(DeliveryChecker):
             before, after = (show(zxid) for zxid in event.disorder)
             self.findings.add(f"node {event.node} has {after} after {before} in its log", [event], {event.node})
 
-    def on_delivery_conflict(self, delivery: Delivery) -> None:
-        conflict = delivery.conflict
-        assert conflict is not None
+    def on_delivery_conflict(self, delivery: Delivery, conflict: Conflict) -> None:
         if conflict.kind == "skipped":
             self._skipped(delivery, conflict)
         elif conflict.kind == "again":
@@ -158,9 +156,7 @@ class Agreement(DeliveryChecker):
         "sequences one is a prefix of the other."
     )
 
-    def on_delivery_conflict(self, delivery: Delivery) -> None:
-        conflict = delivery.conflict
-        assert conflict is not None
+    def on_delivery_conflict(self, delivery: Delivery, conflict: Conflict) -> None:
         if conflict.kind not in ("other", "bytes"):
             return
         history, author = self.facts.history, conflict.first_delivery

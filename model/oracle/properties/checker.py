@@ -18,12 +18,12 @@ class Checker:
     exceptions:
 
     - `on_broadcast` gets a `PrimaryBroadcast`, and `on_deliver` a `Delivery`.
-    - `on_snapshot` and `on_boot` also get whether the zxid of the state is in the delivered history.
     - `on_complete` also gets the request.
 
     Most deliveries only repeat, in order, what the delivered history has. For all others there are three more handlers,
     which get the `Delivery`: `on_new_delivery` (the history did not have all of it yet), `on_nonconsecutive_delivery` (it
-    does not begin with the zxid after the node's last one) and `on_delivery_conflict` (it differs from the history).
+    does not begin with the zxid after the node's last one) and `on_delivery_conflict` (it differs from the history), which
+    also gets the `Conflict`.
     Likewise `on_nonconsecutive_accept` gets an `accept` that does not continue the log, and the last zxid of that log.
 
     Class attributes:

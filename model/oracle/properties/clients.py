@@ -83,7 +83,7 @@ class ClientOrder(Checker):
         self._unserved: list[Complete] = []  # whose node did not serve the client, or was overloaded
         self._empty_starts: dict[int, list[int]] = {}  # by node: when it started on an empty disk
 
-    def on_boot(self, event: Boot, _known: bool) -> None:
+    def on_boot(self, event: Boot) -> None:
         if event.starts_empty:
             self._empty_starts.setdefault(event.node, []).append(event.t)
 

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 
 from zab_chaos.model.events import (
     Accept,
-    AcceptedEpoch,
     Boot,
     CurrentEpoch,
     Exit,
     Line,
-    Member,
     Snapshot,
     TraceEvent,
     Truncate,
@@ -72,7 +70,7 @@ class DiskContents(Checker):
         self._unsynced: list[tuple[int, Work | None, TraceEvent, Work]] = []
         self._refusals: list[tuple[Boot, Exit]] = []  # nodes that refused their disks, each with the first boot on that
 
-    def on_boot(self, event: Boot, _known: bool) -> None:
+    def on_boot(self, event: Boot) -> None:
         self._accepts.pop(event.node, None)
         self._work.pop(event.node, None)
         self._durable.pop(event.node, None)
@@ -117,6 +115,8 @@ class DiskContents(Checker):
             self._durable[node].append(event)
         self._latest[node] = now
 
+    on_accepted_epoch = on_member = _became_durable
+
     def _check_syncs(self) -> None:
         """Check that nodes synced their logs for what they traced as durable. On a machine the events of one step have
         different times, so there one sync may be for all."""
@@ -131,13 +131,7 @@ class DiskContents(Checker):
         self._accepts[event.node] += 1
         self._became_durable(event)
 
-    def on_accepted_epoch(self, event: AcceptedEpoch) -> None:
-        self._became_durable(event)
-
-    def on_member(self, event: Member) -> None:
-        self._became_durable(event)
-
-    def on_snapshot(self, event: Snapshot, _known: bool) -> None:
+    def on_snapshot(self, event: Snapshot) -> None:
         if event.kind == "installed":
             self._became_durable(event)
 

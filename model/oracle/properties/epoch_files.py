@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
+from operator import attrgetter
 
 from zab_chaos.model.events import Boot, DiskAfterLife, Established, Line, packed
 from zab_chaos.model.oracle.evidence import show
@@ -73,7 +74,7 @@ class EpochFiles(Checker):
         self._after_life: dict[tuple[int, int], DiskAfterLife] = {}  # by (node, life)
         self._acked: dict[int, AckedWrite] = {}  # by epoch: the last acknowledged write
 
-    def on_boot(self, event: Boot, _known: bool) -> None:
+    def on_boot(self, event: Boot) -> None:
         self._readings.setdefault(event.node, []).append(event)
 
     def on_left(self, event: DiskAfterLife) -> None:
@@ -83,7 +84,7 @@ class EpochFiles(Checker):
     def at_end(self) -> None:
         for write in self.facts.acked:
             epoch = write.zxid >> 32
-            self._acked[epoch] = max(write, self._acked.get(epoch, write), key=_zxid)
+            self._acked[epoch] = max(write, self._acked.get(epoch, write), key=attrgetter("zxid"))
         disks = {node: self._disks(readings) for node, readings in self._readings.items()}
         for disk in chain.from_iterable(disks.values()):
             for reading in disk.readings:
@@ -118,7 +119,7 @@ class EpochFiles(Checker):
     def _check_history(self, disk: _Disk, reading: Reading) -> None:
         self.checked += 1
         earlier = [write for epoch, write in self._acked.items() if epoch < reading.current_epoch]
-        last = max(earlier, key=_zxid, default=None)
+        last = max(earlier, key=attrgetter("zxid"), default=None)
         if (
             last is None
             or last.zxid <= packed(reading.last_zxid)
@@ -184,7 +185,3 @@ def _value(reading: Reading, name: str) -> int:
     """Return a field of a reading as one number."""
     value: int | tuple[int, int] = getattr(reading, name)
     return packed(value) if isinstance(value, tuple) else value
-
-
-def _zxid(write: AckedWrite) -> int:
-    return write.zxid

@@ -49,7 +49,7 @@ class Epochs(Checker):
         super().__init__(facts)
         self._held: dict[int, _DiskEpochs] = {}
 
-    def on_boot(self, event: Boot, _known: bool) -> None:
+    def on_boot(self, event: Boot) -> None:
         self.checked += 1
         if event.current_epoch > event.accepted_epoch:
             self.findings.add(

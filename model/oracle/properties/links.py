@@ -180,7 +180,7 @@ class Sanity(Checker):
         super().__init__(facts)
         self._aborted: set[tuple[int, int]] = set()
 
-    def on_boot(self, _event: object, _known: bool) -> None:
+    def on_boot(self, _event: object) -> None:
         self.checked += 1
 
     def on_abort(self, event: Abort) -> None:

@@ -51,7 +51,7 @@ class Promises(Checker):
 
     # ---- boots ----
 
-    def on_boot(self, event: Boot, _known: bool) -> None:
+    def on_boot(self, event: Boot) -> None:
         node = self.facts.nodes[event.node]
         if node.boot_comparison is None or event.disk == "amnesiac":
             return

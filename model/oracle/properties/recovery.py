@@ -27,14 +27,13 @@ class Recovery(Checker):
         # By node: its last role, its last vote, and the last event of its sessions with other nodes.
         self._last: dict[int, dict[type, Role | Vote | Link]] = {}
 
-    def on_link(self, event: Link) -> None:
-        self._last.setdefault(event.node, {})[Link] = event
+    def on_link(self, event: Link | Vote | Role) -> None:
+        self._last.setdefault(event.node, {})[type(event)] = event
 
-    def on_vote(self, event: Vote) -> None:
-        self._last.setdefault(event.node, {})[Vote] = event
+    on_vote = on_link
 
     def on_role(self, event: Role) -> None:
-        self._last.setdefault(event.node, {})[Role] = event
+        self.on_link(event)
         if event.role == "LOOKING" and self.facts.nodes[event.node].phase == "BROADCAST":
             self._left.append(event)
 

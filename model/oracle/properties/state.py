@@ -42,10 +42,11 @@ class StateEquality(Checker):
         self._check_history(delivery.last, delivery.running_digest, event.digest, event)
         self._check_tree(delivery.last, event)
 
-    def on_snapshot(self, event: Snapshot, known: bool) -> None:
+    def on_snapshot(self, event: Snapshot) -> None:
         zxid, history = packed(event.zxid), self.facts.history
         expected = history.digest_at(zxid)
-        if not known or (expected is None and history.forked_delivery(zxid) is None):
+        lost = event.kind == "restored" and self.facts.nodes[event.node].position.diverged
+        if lost or (expected is None and history.forked_delivery(zxid) is None):
             self._report_unknown_state(event, zxid, event.kind)
         elif event.kind == "taken":
             delivered = self.facts.nodes[event.node].position.last
@@ -69,9 +70,9 @@ class StateEquality(Checker):
             {event.node},
         )
 
-    def on_boot(self, event: Boot, known: bool) -> None:
+    def on_boot(self, event: Boot) -> None:
         zxid = packed(event.snapshot_zxid)
-        if not known:
+        if self.facts.nodes[event.node].position.diverged:
             self._report_unknown_state(event, zxid, "restored")
         elif event.digest is not None:
             self._check_history(zxid, self.facts.history.digest_at(zxid), event.digest, event)

@@ -50,7 +50,7 @@ class Synchronization(Checker):
         self._installed: dict[int, Snapshot] = {}  # by node: the last snapshot that this life has installed
         self._begun: dict[int, TraceEvent] = {}  # by node: the event that began to replace its history
 
-    def on_boot(self, event: Boot, _known: bool) -> None:
+    def on_boot(self, event: Boot) -> None:
         self._begun.pop(event.node, None)
         self._installed.pop(event.node, None)
 
@@ -77,7 +77,7 @@ class Synchronization(Checker):
         if event.in_epoch != self.facts.nodes[event.node].disk.current_epoch:
             self._begun.setdefault(event.node, event)
 
-    def on_snapshot(self, event: Snapshot, _known: bool) -> None:
+    def on_snapshot(self, event: Snapshot) -> None:
         if event.kind == "installed":
             self._begun.setdefault(event.node, event)
             self._installed[event.node] = event

@@ -27,7 +27,7 @@ A = ServerZnode(
 def written(since: int, zxid: int, folder: Path) -> list[FinalZnode]:
     write(ServerTree({"/": ROOT, "/a": A}, zxid, since), folder / "tree.jsonl")
     damages: list[Damage] = []
-    found = list(RunReader(folder, damages.append).tree())
+    found = list(RunReader(folder, damages.append).lines("tree.jsonl"))
     assert damages == []
     return found
 
