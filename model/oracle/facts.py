@@ -46,6 +46,7 @@ from zab_chaos.model.events import (
     Phase,
     Role,
     Run,
+    SessionEvent,
     Snapshot,
     Truncate,
     UnjudgedEvent,
@@ -278,7 +279,7 @@ class Facts:
         self.node_faults: list[NodeFault] = []
         self.healed_at: dict[int | str, int] = {}  # by the number of a fault: when it was healed last
         self.unconfirmed_heals: set[int | str] = set()  # faults whose effect may last: a node may still be down
-        self.session_lines = 0  # number of lines in sessions.jsonl
+        self.session_lines: list[SessionEvent] = []  # of sessions.jsonl
         self.tree: list[FinalZnode] = []  # as all servers showed it at the end
         self.milestones: dict[str, Milestone] = {}  # the last of each name
         self.crash_states: list[Milestone] = []

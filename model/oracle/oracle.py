@@ -84,7 +84,7 @@ class Oracle:
 
     def add_session_line(self, line: ev.SessionEvent) -> None:
         """Add one line of sessions.jsonl."""
-        self.facts.session_lines += 1
+        self.facts.session_lines.append(line)
         self._notify(str(line.__struct_config__.tag), line)
 
     def add_znode(self, znode: ev.FinalZnode) -> None:
@@ -219,7 +219,7 @@ class Oracle:
             ("ops.jsonl", "successful ones", facts.outcomes["ok"], load.ok),
             ("ops.jsonl", "failed ones", facts.outcomes["failed"], load.failed),
             ("ops.jsonl", "unknown ones", facts.outcomes["unknown"], load.unknown),
-            ("sessions.jsonl", "lines", facts.session_lines, sessions.told),
+            ("sessions.jsonl", "lines", len(facts.session_lines), sessions.told),
         )
         return [
             Damage(file, 0, f"has {number} of the {counted} {what} that the workload counted")

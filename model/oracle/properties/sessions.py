@@ -73,12 +73,6 @@ class Sessions(Checker):
         super().__init__(facts)
         self._began: dict[int, SessionBegan] = {}  # by session
         self._latest: dict[int, Answer] = {}  # by client: the latest answer to its session
-        self._reads: list[ReadAnswered] = []
-        self._sent: dict[Write, WriteSent] = {}
-        self._done: list[WriteAcknowledged] = []
-        self._refused: list[RequestRefused] = []
-        self._ended: dict[int, SessionEndLogged] = {}
-        self._over: dict[int, SessionOver] = {}
         self._disks_read = 0  # the last time that a server's log was read
 
     def on_left(self, event: DiskAfterLife) -> None:
@@ -91,15 +85,6 @@ class Sessions(Checker):
         if first is not line:
             self.findings.add(f"session {line.session:#x} began a second time", [first, line])
 
-    def on_write(self, line: WriteSent) -> None:
-        self._sent[line.client, line.op, line.path, line.value] = line
-
-    def on_made(self, line: WriteAcknowledged) -> None:
-        self._done.append(line)
-        self._check_order(line)
-
-    on_removed = on_made
-
     def on_wrote(self, line: SetAcknowledged) -> None:
         if line.changed not in (None, line.zxid):
             self.findings.add(
@@ -107,27 +92,11 @@ class Sessions(Checker):
                 f"was at {show(line.changed)}",
                 [line],
             )
-        self.on_made(line)
-
-    def on_refused(self, line: RequestRefused) -> None:
-        self._refused.append(line)
         self._check_order(line)
-
-    def on_over(self, line: SessionOver) -> None:
-        self._over[line.session] = line
 
     def on_look(self, line: ReadAnswered) -> None:
-        self._reads.append(line)
         if not line.last:
             self._check_order(line)
-
-    def on_stand(self, line: SetWatchesAnswered | SyncAnswered) -> None:
-        self._check_order(line)
-
-    on_synced = on_stand
-
-    def on_ended(self, line: SessionEndLogged) -> None:
-        self._ended[line.session] = line
 
     def _check_order(self, line: Answer) -> None:
         """Check that the zxid of an answer does not go back."""
@@ -140,17 +109,25 @@ class Sessions(Checker):
         else:
             self._latest[line.client] = line
 
+    on_made = on_removed = on_refused = on_stand = on_synced = _check_order
+
     def at_end(self) -> None:
+        lines = self.facts.session_lines
+        self._sent: dict[Write, WriteSent] = {
+            (it.client, it.op, it.path, it.value): it for it in lines if isinstance(it, WriteSent)
+        }
+        self._ended = {it.session: it for it in lines if isinstance(it, SessionEndLogged)}
+        self._over = {it.session: it for it in lines if isinstance(it, SessionOver)}
         lists: dict[str, list[ReadAnswered]] = {}
-        for look in self._in_history(self._reads):
+        for look in self._in_history([it for it in lines if isinstance(it, ReadAnswered)]):
             self._check_read(look)
             if look.children is not None:
                 lists.setdefault(look.path, []).append(look)
         for path, looks in lists.items():
             self._check_children(path, looks)
-        for done in self._in_history(self._done):
+        for done in self._in_history([it for it in lines if isinstance(it, WriteAcknowledged)]):
             self._check_done(done)
-        for refused in self._in_history(self._refused):
+        for refused in self._in_history([it for it in lines if isinstance(it, RequestRefused)]):
             self._check_refusal(refused)
         if self._sent:
             self._check_writes_requested()
@@ -324,32 +301,13 @@ class Ephemerals(Checker):
     source = GUIDE
     statement = "An ephemeral znode is there as long as the session that made it, at every server alike, and no longer."
 
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self._created: dict[str, EphemeralCreated] = {}  # by path
-        self._deletes: set[tuple[int, str]] = set()  # client and path
-        self._ended: dict[int, SessionEndLogged] = {}
-        self._over: dict[int, SessionOver] = {}
-        self._reads: list[ReadAnswered] = []
-
-    def on_write(self, line: WriteSent) -> None:
-        if line.op == "delete":
-            self._deletes.add((line.client, line.path))
-
-    def on_made(self, line: EphemeralCreated) -> None:
-        self._created[line.path] = line
-
-    def on_ended(self, line: SessionEndLogged) -> None:
-        self._ended.setdefault(line.session, line)
-
-    def on_over(self, line: SessionOver) -> None:
-        self._over[line.session] = line
-
-    def on_look(self, line: ReadAnswered) -> None:
-        self._reads.append(line)
-
     def at_end(self) -> None:
-        for look in self._reads:
+        lines = self.facts.session_lines
+        self._created = {it.path: it for it in lines if isinstance(it, EphemeralCreated)}
+        self._deletes = {(it.client, it.path) for it in lines if isinstance(it, WriteSent) and it.op == "delete"}
+        self._ended = {it.session: it for it in reversed(lines) if isinstance(it, SessionEndLogged)}  # the first counts
+        self._over = {it.session: it for it in lines if isinstance(it, SessionOver)}
+        for look in (it for it in lines if isinstance(it, ReadAnswered)):
             if look.changed is not None and (look.owner or look.path in self._created):
                 self._check_present(look)
             elif look.changed is None and look.path in self._created:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from zab_chaos.model.events import AnswerHeard, SubtreeChanged, SubtreeWatched, packed
-from zab_chaos.model.oracle.evidence import Findings, show
+from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.spans import FOREVER
 
 EVENT_OF = {"create": "created", "set": "changed", "delete": "deleted"}  # the watch event, by operation
@@ -26,47 +27,44 @@ class _Stream:
     heard: list[tuple[int, AnswerHeard]] = field(default_factory=list)
 
 
-class SubtreeWatches:
+class SubtreeWatches(Checker):
     """Verifies that a client is told of each change below the path, once, in the order of the history and with its kind, and
     before it gets an answer at the zxid of that change or a later one. The changes of one transaction come in any order."""
 
-    def __init__(self) -> None:
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
         self._streams: dict[int, _Stream] = {}  # by client
         self._over: list[_Stream] = []
-        self.checked = 0
 
     def on_watching(self, line: SubtreeWatched) -> None:
-        self.end(line.client)
+        self.end_stream(line.client)
         self._streams[line.client] = _Stream(line)
 
-    def on_told(self, line: SubtreeChanged, findings: Findings) -> None:
+    def on_told(self, line: SubtreeChanged) -> None:
         if line.client in self._streams:
             self._streams[line.client].told.append(line)
         else:
-            findings.add(f"client {line.client} was told of a change of {line.path}, and watches nothing", [line])
+            self.findings.add(f"client {line.client} was told of a change of {line.path}, and watches nothing", [line])
 
     def on_heard(self, line: AnswerHeard) -> None:
         if line.client in self._streams:
             stream = self._streams[line.client]
             stream.heard.append((len(stream.told), line))
 
-    def end(self, client: int) -> None:
+    def end_stream(self, client: int) -> None:
         """Take note that the client's connection is over."""
         if client in self._streams:
             self._over.append(self._streams.pop(client))
 
-    def at_end(self, facts: Facts, findings: Findings) -> None:
+    def at_end(self) -> None:
         for client in list(self._streams):
-            self.end(client)
+            self.end_stream(client)
         for stream in self._over:
-            self._check(stream, facts, findings)
+            changes = list(_changes_below(stream.start, self.facts))
+            if self._check_stream(stream, changes):
+                self._check_answers(stream, changes)
 
-    def _check(self, stream: _Stream, facts: Facts, findings: Findings) -> None:
-        changes = list(_changes_below(stream.start, facts))
-        if self._check_order(stream, changes, facts, findings):
-            self._check_answers(stream, changes, facts, findings)
-
-    def _check_order(self, stream: _Stream, changes: list[_Changes], facts: Facts, findings: Findings) -> bool:
+    def _check_stream(self, stream: _Stream, changes: list[_Changes]) -> bool:
         """Check that the events are those of the changes, in their order. Return whether they are."""
         done = 0
         for zxid, right in changes:
@@ -76,22 +74,22 @@ class SubtreeWatches:
             if wrong:
                 line = next(line for line in stream.told[done:] if (line.path, line.what) in wrong)
                 path, what = next(iter(missed))
-                findings.add(
+                self.findings.add(
                     f"{_who(stream)} was told that {line.path} was {line.what}, where right was that {path} was {what}, at "
                     f"{show(zxid)}",
-                    [stream.start, facts.effects.broadcast(zxid), line],
+                    [stream.start, self.facts.effects.broadcast(zxid), line],
                 )
                 return False
             done += len(right)
-        if done < len(stream.told) and facts.changes.known_upto == FOREVER:
+        if done < len(stream.told) and self.facts.changes.known_upto == FOREVER:
             line = stream.told[done]
-            findings.add(
+            self.findings.add(
                 f"{_who(stream)} was told that {line.path} was {line.what}, and there is no such change",
                 [stream.start, line],
             )
         return True
 
-    def _check_answers(self, stream: _Stream, changes: list[_Changes], facts: Facts, findings: Findings) -> None:
+    def _check_answers(self, stream: _Stream, changes: list[_Changes]) -> None:
         """Check that each answer came after the events of all changes up to its zxid."""
         zxids = [zxid for zxid, _ in changes]
         totals = list(accumulate((len(right) for _, right in changes), initial=0))
@@ -99,9 +97,9 @@ class SubtreeWatches:
             self.checked += 1
             if totals[bisect_right(zxids, packed(line.zxid))] > events:
                 first = zxids[bisect_right(totals, events) - 1]
-                findings.add(
+                self.findings.add(
                     f"{_who(stream)} was answered at {show(line.zxid)} before it was told of the change at {show(first)}",
-                    [stream.start, facts.effects.broadcast(first), line],
+                    [stream.start, self.facts.effects.broadcast(first), line],
                 )
                 return
 

@@ -1,6 +1,7 @@
 """The checker of reads after a sync (ZooKeeper programmer's guide, internals)."""
 
 from bisect import bisect_left
+from operator import itemgetter
 
 from zab_chaos.model.events import (
     ConnectionLost,
@@ -42,7 +43,6 @@ class Sync(Checker):
         super().__init__(facts)
         self._synced: dict[int, SyncAnswered] = {}  # by client: its sync, until its next read
         self._reads: list[tuple[SyncAnswered, ReadAnswered]] = []
-        self._done: list[WriteAcknowledged] = []
 
     def on_synced(self, line: SyncAnswered) -> None:
         self._synced[line.client] = line
@@ -57,11 +57,6 @@ class Sync(Checker):
 
     on_began = on_over = on_lost
 
-    def on_made(self, line: WriteAcknowledged) -> None:
-        self._done.append(line)
-
-    on_wrote = on_removed = on_made
-
     def at_end(self) -> None:
         acked = self._acknowledged()
         leaders = {(event.epoch, event.node) for event in self.facts.established}
@@ -73,7 +68,7 @@ class Sync(Checker):
 
     def _check_up_to_date(self, acked: list[Acked], synced: SyncAnswered, look: ReadAnswered) -> None:
         self.checked += 1
-        place = bisect_left(acked, synced.sent, key=_time)
+        place = bisect_left(acked, synced.sent, key=itemgetter(0))
         _, zxid, line = acked[place - 1] if place else (0, 0, None)
         if zxid > packed(look.zxid):
             self.findings.add(
@@ -85,14 +80,11 @@ class Sync(Checker):
     def _acknowledged(self) -> dict[int, list[Acked]]:
         """Return for each epoch, in order of time, the acknowledgements that raised its highest acknowledged zxid."""
         acked: list[Acked] = [(write.complete.t, write.zxid, write.complete) for write in self.facts.acked]
-        acked += [(line.t, packed(line.zxid), line) for line in self._done]
+        done = (line for line in self.facts.session_lines if isinstance(line, WriteAcknowledged))
+        acked += [(line.t, packed(line.zxid), line) for line in done]
         epochs: dict[int, list[Acked]] = {}
-        for one in sorted(acked, key=_time):
+        for one in sorted(acked, key=itemgetter(0)):
             highest = epochs.setdefault(one[1] >> 32, [])
             if not highest or one[1] > highest[-1][1]:
                 highest.append(one)
         return epochs
-
-
-def _time(acked: Acked) -> int:
-    return acked[0]

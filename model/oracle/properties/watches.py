@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from zab_chaos.model.events import (
-    AnswerHeard,
     ConnectionLost,
     ReadAnswered,
     RequestRefused,
@@ -14,15 +13,12 @@ from zab_chaos.model.events import (
     SessionOver,
     SetWatchesAnswered,
     SetWatchesSent,
-    SubtreeChanged,
-    SubtreeWatched,
     WatchFired,
     WatchReadSent,
     packed,
 )
 from zab_chaos.model.oracle.evidence import node_names, show
 from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.sessions import GUIDE, Answer, WriteAcknowledged, state
 from zab_chaos.model.oracle.properties.subtree_watches import EVENT_OF, SubtreeWatches
 from zab_chaos.model.oracle.spans import FOREVER
@@ -45,7 +41,7 @@ class _Resetting:
     fired: list[tuple[ReadAnswered, WatchFired]] = field(default_factory=list)
 
 
-class Watches(Checker):
+class Watches(SubtreeWatches):
     """ZooKeeper programmer's guide, "What ZooKeeper Guarantees about Watches".
 
     Verifies:
@@ -79,16 +75,6 @@ class Watches(Checker):
         self._reset: list[tuple[ReadAnswered, WatchFired | None, SetWatchesAnswered]] = []
         self._pending: dict[int, Counter[str]] = defaultdict(Counter)  # outstanding reads that set a watch, by path
         self._early: dict[int, Counter[str]] = defaultdict(Counter)  # those of them whose watch has fired already
-        self._subtrees = SubtreeWatches()
-
-    def on_watching(self, line: SubtreeWatched) -> None:
-        self._subtrees.on_watching(line)
-
-    def on_told(self, line: SubtreeChanged) -> None:
-        self._subtrees.on_told(line, self.findings)
-
-    def on_heard(self, line: AnswerHeard) -> None:
-        self._subtrees.on_heard(line)
 
     def on_began(self, line: SessionBegan) -> None:
         self._forget(line.client)
@@ -173,7 +159,7 @@ class Watches(Checker):
             waiting.pop(client, None)
         self._pending.pop(client, None)
         self._early.pop(client, None)
-        self._subtrees.end(client)
+        self.end_stream(client)
 
     # ---- comparison with the delivered history ----
 
@@ -191,8 +177,7 @@ class Watches(Checker):
         for look, fired, stand in self._reset:
             if packed(stand.zxid) <= self.facts.changes.known_upto:
                 self._check_reset(look, fired, stand)
-        self._subtrees.at_end(self.facts, self.findings)
-        self.checked += self._subtrees.checked
+        super().at_end()
 
     def _check_event(self, watch: _Watch, zxid: int, op: str) -> None:
         """Check the event for the first change since a watch was set: it was sent, in time, and with the right kind."""
