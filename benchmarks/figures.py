@@ -4,6 +4,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from zab_chaos.model.oracle import measures
+
 
 class MissingRequirement(Exception):
     """Raised if this machine lacks something that a measurement needs. The text says what, and how to install it."""
@@ -75,5 +77,4 @@ def percentile(values: Sequence[float], percent: float) -> float:
     """Return the value that `percent` of the values do not exceed (nearest rank). Raises ValueError if there are none."""
     if not values:
         raise ValueError("there is no percentile of no values")
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+    return measures.percentile(sorted(values), percent / 100)

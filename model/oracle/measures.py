@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import ceil
-from typing import Any
+from typing import Any, TypeVar
 
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.fault_evidence import DISK_FAILURES
@@ -14,6 +14,7 @@ from zab_chaos.node.store.errors import CORRUPT_EXIT
 
 AFTERMATH_NS = 2_000_000_000  # a pause that begins later than this after a fault has another reason
 IDLE_NS = 2_000_000_000  # nobody wants to write in a time, longer than this, in which no write waits
+_N = TypeVar("_N", int, float)
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
 
 
@@ -27,7 +28,7 @@ def seconds(value: object) -> float:
     return float(match[1]) * _UNITS[match[2]]
 
 
-def percentile(ascending: Sequence[int], share: float) -> int:
+def percentile(ascending: Sequence[_N], share: float) -> _N:
     """Return the nearest-rank percentile of a sorted, non-empty sequence. `share` is between 0 and 1."""
     return ascending[max(0, ceil(share * len(ascending)) - 1)]
 
