@@ -139,8 +139,8 @@ def _with_value(step: Line) -> str:
     return f"{step['value']} to {path}" if step["op"] == "append" else path
 
 
-def _found(values: Sequence[int | None]) -> str:
-    return ", ".join("no key" if value is None else str(value) for value in values)
+def _value(found: int | None) -> str:
+    return "no key" if found is None else str(found)
 
 
 def _elements(found: Sequence[int]) -> str:
@@ -197,7 +197,7 @@ OPERATIONS: dict[str, Callable[[Line], str]] = {
 def describe_request(invoke: Line, complete: Line | None) -> str:
     """Describe a request with its answer, if there is one: `set /a, value 123: ok`."""
     try:
-        answer = f"{complete['outcome']}{_result(complete, _lists_read(invoke))}" if complete else "no answer"
+        answer = f"{complete['outcome']}{_result(complete, _keys_read(invoke))}" if complete else "no answer"
         return f"{_operation(invoke)}{_argument(invoke)}: {answer}"
     except (KeyError, TypeError, ValueError, IndexError):
         return "a request of an unexpected form"
@@ -209,21 +209,20 @@ def _argument(line: Line) -> str:
     return value + _field(line, "version", "if its version is")
 
 
-def _result(line: Line, lists: Sequence[str] = ()) -> str:
-    """Return what an answer says. `lists`: the names of those that were read."""
-    shown = zip(lists or repeat(""), line.get("lists") or (), strict=False)
-    found = [f"{name} {_elements(elements)}".lstrip() for name, elements in shown]
+def _result(line: Line, keys: Sequence[str] = ()) -> str:
+    """Return what an answer says. `keys`: the names of those that the steps of a transaction have read."""
+    shown = [*map(_value, line.get("values") or ()), *map(_elements, line.get("lists") or ())]
+    found = [f"{key} {words}".lstrip() for key, words in zip(keys or repeat(""), shown, strict=False)]
     return (
         _field(line, "value", "value")
-        + (f", which found {_found(line['values'])}" if line.get("values") else "")
         + (f", which found {', '.join(found)}" if found else "")
         + _field(line, "version", "version")
         + (f": {line['error']}" if line.get("error") else "")
     )
 
 
-def _lists_read(invoke: Line) -> list[str]:
-    return [step["path"] for step in invoke.get("steps") or () if step["op"] == "read"]
+def _keys_read(invoke: Line) -> list[str]:
+    return [step["path"] for step in invoke.get("steps") or () if step["op"] in {"get", "read"}]
 
 
 def _shown_znode(line: Line) -> str:

@@ -90,9 +90,12 @@ def commands(text: str) -> list[list[str]]:
     return [match[1].split() for match in found if match]
 
 
+COMMAND: Any = typer.main.get_command(app)
+
+
 def mistake(words: list[str]) -> str | None:
     """Return what the command line does not know of a command: its name, or one of its options."""
-    command: Any = typer.main.get_command(app)
+    command = COMMAND
     while words and hasattr(command, "commands"):
         name, *words = words
         if name not in command.commands:

@@ -116,6 +116,11 @@ LISTS = {
             "list-append (read /a, append 3 to /b, read /b): ok, which found /a [1], /b [3]",
         ),
         (LISTS, {"outcome": "failed", "error": "x"}, "list-append (read /a, append 3 to /b, read /b): failed: x"),
+        (
+            {"op": "multi-get", "path": "/b", "steps": [{"op": "get", "path": "/a"}, {"op": "get", "path": "/b"}]},
+            {"outcome": "ok", "values": [7, None]},
+            "multi-get (get /a, get /b): ok, which found /a 7, /b no key",
+        ),
         ({"op": "get"}, None, "a request of an unexpected form"),
     ],
 )
