@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -44,6 +45,16 @@ def installed(folder: Path, example: Path, entry_point: str) -> dict[str, str]:
     info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: example\nVersion: 1.0\n")
     info.joinpath("entry_points.txt").write_text(f"[zab_chaos.backends]\n{entry_point}\n")
     return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (info.parent, example, ROOT)))}
+
+
+def shortened(example: Path, name: str, folder: Path, *, faults: int, seconds: int) -> str:
+    """Return the path of a scenario of an example with only its first faults."""
+    steps, _, expect = (example / "scenarios" / f"{name}.toml").read_text().partition("[expect]")
+    kept = "[[fault]]".join(steps.split("[[fault]]")[: faults + 1])
+    expect = re.sub("min_acked = .*", "min_acked = 20", expect)
+    scenario = folder / f"{name}.toml"
+    scenario.write_text(re.sub("duration = .*", f"duration = {seconds}", kept) + f"[expect]{expect}")
+    return str(scenario)
 
 
 def zab(environment: dict[str, str], folder: Path, *words: str) -> tuple[int, dict[str, Any], str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_example_backend import ROOT, installed, judgements, zab
+from tests.integration.test_example_backend import ROOT, installed, judgements, shortened, zab
 from tests.mounted import possible
 
 EXAMPLE = ROOT / "examples" / "etcd"
@@ -179,7 +179,7 @@ def test_transactions_on_lists_are_judged_by_the_level_that_is_asked_for(
     environment: dict[str, str], tmp_path: Path, scenario: str, defect: list[str], judged: str
 ) -> None:
     """A stale read at a node that is cut off has a place in an order of all transactions, but not in real time."""
-    words = ["run", str(EXAMPLE / "scenarios" / f"{scenario}.toml"), "--on", "etcd", *defect]
+    words = ["run", shortened(EXAMPLE, scenario, tmp_path, faults=1, seconds=6), "--on", "etcd", *defect]
     _, answer, said = zab(environment, tmp_path, *words)
     assert answer["verdict"] == judgements(answer)["isolation"] == judged, (answer["reasons"], said)
     (run,) = tmp_path.glob("results/*/*/run.json")

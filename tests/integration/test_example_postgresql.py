@@ -1,14 +1,13 @@
 """The example for PostgreSQL (examples/postgresql): each of its levels of isolation keeps what it promises, and no more."""
 
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.integration.test_example_backend import ROOT, installed, judgements, zab
+from tests.integration.test_example_backend import ROOT, installed, judgements, shortened, zab
 from tests.mounted import possible
 
 EXAMPLE = ROOT / "examples" / "postgresql"
@@ -36,21 +35,11 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return installed(tmp_path, EXAMPLE, "postgresql = postgresql_chaos:PostgreSQL")
 
 
-def shortened(folder: Path, name: str, *, faults: int, seconds: int) -> str:
-    """Return the path of a scenario of the example with only its first faults."""
-    steps, _, expect = (EXAMPLE / "scenarios" / f"{name}.toml").read_text().partition("[expect]")
-    kept = "[[fault]]".join(steps.split("[[fault]]")[: faults + 1])
-    scenario = folder / f"{name}.toml"
-    expect = re.sub("min_acked = .*", "min_acked = 20", expect)
-    scenario.write_text(re.sub("duration = .*", f"duration = {seconds}", kept) + f"[expect]{expect}")
-    return str(scenario)
-
-
 @pytest.mark.parametrize("scenario", ["serializable", "repeatable-read"])
 def test_its_levels_keep_what_they_promise_when_the_primary_is_killed(
     environment: dict[str, str], tmp_path: Path, scenario: str
 ) -> None:
-    words = ["run", shortened(tmp_path, scenario, faults=1, seconds=4), "--on", "postgresql"]
+    words = ["run", shortened(EXAMPLE, scenario, tmp_path, faults=1, seconds=4), "--on", "postgresql"]
     code, answer, said = zab(environment, tmp_path, *words)
     assert (code, answer["verdict"]) == (0, "PASS"), (answer["reasons"], said)
     found = judgements(answer)
@@ -71,7 +60,14 @@ def test_its_levels_keep_what_they_promise_when_the_primary_is_killed(
 def test_a_weaker_level_than_was_promised_is_found(
     environment: dict[str, str], tmp_path: Path, scenario: str, level: str, anomalies: set[str]
 ) -> None:
-    words = ["run", shortened(tmp_path, scenario, faults=0, seconds=3), "--on", "postgresql", "--defect", level]
+    words = [
+        "run",
+        shortened(EXAMPLE, scenario, tmp_path, faults=0, seconds=3),
+        "--on",
+        "postgresql",
+        "--defect",
+        level,
+    ]
     code, answer, said = zab(environment, tmp_path, *words)
     assert (code, judgements(answer)["isolation"]) == (1, "VIOLATION"), (answer["reasons"], said)
     (isolation,) = [item for item in answer["properties"] if item["name"] == "isolation"]
@@ -90,7 +86,7 @@ def test_it_has_synced_what_it_has_confirmed(
     """Without a sync the primary may also be behind its standbys. Then no commit ends any more, and nobody can tell what was
     lost."""
     possible()
-    words = ["run", shortened(tmp_path, "outage", faults=1, seconds=4), "--on", "postgresql", *defect]
+    words = ["run", shortened(EXAMPLE, "outage", tmp_path, faults=1, seconds=4), "--on", "postgresql", *defect]
     _, answer, said = zab(environment, tmp_path, *words)
     found = judgements(answer)
     assert answer["verdict"] == verdict, (answer["reasons"], said)

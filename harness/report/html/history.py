@@ -12,12 +12,8 @@ from zab_chaos.harness.report.sentences import Line, describe_request
 from zab_chaos.model.verdict import Dependency, Violation
 
 MOST = 12  # requests that are drawn
-LEFT, RIGHT, ROW, LANE = (
-    190,
-    760,
-    46,
-    30,
-)  # pixels: the calls begin and end there; the height of a row; the width of an arrow
+LEFT, RIGHT = 190, 760  # pixels, between which the calls are
+ROW, LANE = 46, 30  # the height of a row, and the width that an arrow needs beside the rows
 SHOWN = 88  # characters of a request
 END, ARROW = 5, 6  # half the height of a call's ends, and of an arrow's head
 

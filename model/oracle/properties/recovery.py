@@ -27,13 +27,13 @@ class Recovery(Checker):
         # By node: its last role, its last vote, and the last event of its sessions with other nodes.
         self._last: dict[int, dict[type, Role | Vote | Link]] = {}
 
-    def on_link(self, event: Link | Vote | Role) -> None:
+    def _remember(self, event: Link | Vote | Role) -> None:
         self._last.setdefault(event.node, {})[type(event)] = event
 
-    on_vote = on_link
+    on_link = on_vote = _remember
 
     def on_role(self, event: Role) -> None:
-        self.on_link(event)
+        self._remember(event)
         if event.role == "LOOKING" and self.facts.nodes[event.node].phase == "BROADCAST":
             self._left.append(event)
 
