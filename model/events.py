@@ -321,6 +321,11 @@ class Operation(Line, kw_only=True, tag_field="type"):
     seq: int
     node: int | None = None
 
+    @property
+    def id(self) -> tuple[int, int]:
+        """What a request and its answer, and the steps of a transaction, have in common: client and seq."""
+        return self.client, self.seq
+
 
 class RequestStep(Struct, kw_only=True, omit_defaults=True, gc=False):
     """One step of a multi or a transaction, as the client requested it. `value` is the CRC-32 of the data, and of an append the

@@ -72,7 +72,7 @@ def _machine(report: dict[str, Any]) -> str:
 
 def _table(report: dict[str, Any]) -> Table:
     last = "rounds: lowest .. highest"
-    table = wrapping_table("measured", "figure", "value", "unit", last, right=["value", last], dim=last)
+    table = wrapping_table("measured", "figure", "value", "unit", last, right=["value", last], dim=[last])
     for name, measured in report["measurements"].items():
         for number, figure in enumerate(measured["figures"]):
             rounds = figure["rounds"]

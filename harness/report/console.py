@@ -17,16 +17,18 @@ def say(console: Console, words: str | Text, style: str = "") -> None:
 
 
 def wrapping_table(
-    *columns: str, right: Collection[str] = (), dim: str = "", title: str | None = None, show_header: bool = True
+    *columns: str,
+    right: Collection[str] = (),
+    dim: Collection[str] = (),
+    title: str | None = None,
+    show_header: bool = True,
 ) -> Table:
-    """Return a table without borders, for `show_table`. `right`: the columns that are aligned there; `dim`: one in grey."""
+    """Return a table without borders, for `show_table`. `right`: the columns that are aligned there; `dim`: those in grey."""
     table = Table(
         box=None, pad_edge=False, show_header=show_header, title=title, title_justify="left", title_style="bold"
     )
     for column in columns:
-        table.add_column(
-            column, justify="right" if column in right else "left", style="dim" if dim and column == dim else ""
-        )
+        table.add_column(column, justify="right" if column in right else "left", style="dim" if column in dim else "")
     return table
 
 

@@ -85,7 +85,7 @@ def _pause_words(seconds: float | None) -> str:
 
 def _properties(verdict: Verdict, console: Console) -> None:
     table = wrapping_table(
-        "property", "source", "checked", "verdict", right=["checked"], dim="source", title="Properties"
+        "property", "source", "checked", "verdict", right=["checked"], dim=["source"], title="Properties"
     )
     unjudged: dict[str, list[str]] = {}  # reason -> names of the properties
     for item in verdict.properties:

@@ -13,9 +13,9 @@ Sessions = Mapping[tuple[int, int], int]  # the session of each request, by clie
 
 def dependencies(history: ListHistory, sessions: Sessions, order: Order) -> Graph:
     """Return the dependencies of the committed transactions, whose numbers are their places in `history.committed`."""
-    numbers = {one.key: number for number, one in enumerate(history.committed)}
+    numbers = {one.invoke.id: number for number, one in enumerate(history.committed)}
     places = {
-        append: number for append, one in history.appended.items() if (number := numbers.get(one.key)) is not None
+        append: number for append, one in history.appended.items() if (number := numbers.get(one.invoke.id)) is not None
     }
     edges = [*_of_appends(history, places), *_of_reads(history, places, numbers)]
     if order >= Order.SESSION:
@@ -49,7 +49,7 @@ def _of_reads(
     for read in history.reads:
         if read.own or not history.fits(read):
             continue
-        reader, path = numbers[read.request.invoke.client, read.request.invoke.seq], read.path
+        reader, path = numbers[read.request.invoke.id], read.path
         if read.elements and (path, read.elements[-1]) in places:
             yield Edge(places[path, read.elements[-1]], reader, Kind.WR, path, read.elements[-1])
         unseen = history.unseen.get(path, [])
@@ -65,7 +65,7 @@ def _of_sessions(committed: Sequence[Request], sessions: Sessions) -> Iterator[E
     """Yield an edge from each acknowledged transaction to the next one of its session."""
     latest: dict[int, int] = {}
     for number, one in enumerate(committed):
-        session = sessions[one.key]
+        session = sessions[one.invoke.id]
         if session in latest:
             yield Edge(latest[session], number, Kind.SESSION)
         latest[session] = number

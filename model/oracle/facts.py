@@ -190,11 +190,6 @@ class Request(Struct, gc=False):
     zxid: int | None = None
 
     @property
-    def key(self) -> tuple[int, int]:
-        """Its client and its seq. The steps of a transaction have that of the transaction."""
-        return self.invoke.client, self.invoke.seq
-
-    @property
     def known(self) -> bool:
         """Whether its outcome is known to the client."""
         return self.complete is not None and self.complete.outcome != "unknown"
@@ -444,8 +439,7 @@ class Facts:
 
     def invoke(self, operation: Invoke) -> None:
         """Add a request. A second one with the same seq, or a seq that goes back, is damage."""
-        key = (operation.client, operation.seq)
-        if key in self.requests:
+        if operation.id in self.requests:
             self.note_damage(operation, "invokes an operation a second time")
             return
         if operation.t < operation.due:
@@ -453,11 +447,11 @@ class Facts:
         if operation.seq < self.last_seq.get(operation.client, 0):
             self.note_damage(operation, "sends a request with a lower seq than an earlier one")
         self.last_seq[operation.client] = operation.seq
-        self.requests[key] = Request(operation)
+        self.requests[operation.id] = Request(operation)
 
     def complete(self, operation: Complete) -> Request | None:
         """Add an answer. Return its request, None if no request waits for it."""
-        request = self.requests.get((operation.client, operation.seq))
+        request = self.requests.get(operation.id)
         if request is None or (request.complete is not None and request.complete.t == operation.t):
             self.note_damage(operation, "completes an operation that waits for no answer")
             return None

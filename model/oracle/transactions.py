@@ -79,6 +79,6 @@ def _joined(calls: Mapping[str, Sequence[Call]], paths: Sequence[str]) -> list[T
     steps: dict[tuple[int, int], list[tuple[int, Call]]] = {}
     for key, path in enumerate(paths):
         for call in calls[path]:
-            steps.setdefault((call.invoke.client, call.invoke.seq), []).append((key, call))
+            steps.setdefault(call.invoke.id, []).append((key, call))
     joined = [Transaction(tuple(found)) for found in steps.values()]
     return telling([one if one.known else one.unanswered() for one in joined])

@@ -44,7 +44,7 @@ def resolved(calls: Sequence[Call]) -> list[Call]:
             call,
             invoke=replace(call.invoke, version=known(call.invoke.version)),
             answer=call.answer and replace(call.answer, version=known(call.answer.version)),
-            makes=makes.get(_name(call), UNNAMED) if call.invoke.op in WRITES else None,
+            makes=makes.get(call.invoke.id, UNNAMED) if call.invoke.op in WRITES else None,
         )
         for call in calls
     ]
@@ -72,11 +72,7 @@ def _named(calls: Sequence[Call], writers: dict[int | None, list[Call]]) -> tupl
         if len(candidates) != 1:
             unnamed = True
             continue
-        writer = _name(candidates[0])
+        writer = candidates[0].invoke.id
         if named.setdefault(version, writer) != writer or versions.setdefault(writer, version) != version:
             raise Contradiction(call)
     return named, unnamed
-
-
-def _name(call: Call) -> Name:
-    return call.invoke.client, call.invoke.seq

@@ -154,12 +154,8 @@ def test_writes_on_condition_of_a_revision_are_judged(tmp_path: Path, careless: 
 def test_transactions_are_judged_together(
     environment: dict[str, str], tmp_path: Path, defect: tuple[str, ...], judged: str
 ) -> None:
-    text = (
-        (EXAMPLE / "scenarios" / "transactions.toml").read_text().partition("[[fault]]\nat = 8")[0]
-    )  # one fault is enough
-    scenario = tmp_path / "transactions.toml"
-    scenario.write_text(text.replace("duration = 20", "duration = 4"))
-    _, answer, said = zab(environment, tmp_path, "run", str(scenario), "--on", "etcd", *defect)
+    scenario = shortened(EXAMPLE, "transactions", tmp_path, faults=1, seconds=4)
+    _, answer, said = zab(environment, tmp_path, "run", scenario, "--on", "etcd", *defect)
     assert (answer["verdict"], judgements(answer)["linearizable keys"]) == (judged, judged), (answer["reasons"], said)
     (ops,) = tmp_path.glob("results/*/*/ops.jsonl")
     lines = [json.loads(line) for line in ops.read_text().splitlines()]
@@ -222,10 +218,8 @@ class Etcd(etcd_chaos.Etcd):
 def test_lost_appends_are_found_at_a_weak_level_too(tmp_path: Path) -> None:
     environment = installed(tmp_path, EXAMPLE, "etcd = blind:Etcd")
     (tmp_path / "site" / "blind.py").write_text(BLIND)
-    text = (EXAMPLE / "scenarios" / "lists.toml").read_text().partition("[[fault]]")[0]
-    scenario = tmp_path / "lists.toml"
-    scenario.write_text(text.replace("duration = 10", "duration = 3"))
-    _, answer, said = zab(environment, tmp_path, "run", str(scenario), "--on", "etcd")
+    scenario = shortened(EXAMPLE, "lists", tmp_path, faults=0, seconds=3)
+    _, answer, said = zab(environment, tmp_path, "run", scenario, "--on", "etcd")
     assert answer["verdict"] == judgements(answer)["isolation"] == "VIOLATION", (answer["reasons"], said)
 
 

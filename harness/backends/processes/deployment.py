@@ -106,8 +106,9 @@ class ProcessDeployment(Deployment):
     def check(self) -> None:
         self.monitor.check()
         log = self.folder.file("log", "toxiproxy.log")
-        if self._server is not None and self._server.code is not None:
-            words = toxiproxy.last_words(self._server.code, log)
+        code = self._server.code if self._server is not None else None
+        if code is not None:
+            words = toxiproxy.last_words(code, log)
             raise HarnessError(f"toxiproxy ended during the run, and all links with it: {words}")
         if self.network is not None and self.network.hangs:
             raise HarnessError(

@@ -117,7 +117,7 @@ class SimRecords:
         self._pending.append((self._invoke, (client.number, client.node, operation, due)))
 
     def _invoke(self, client: int, node: int, operation: Operation, due: int) -> None:
-        self._add_operation(invoke_line(client, node, operation, due), ev.Invoke)
+        self._add_operation(invoke_line(client, node, operation, due))
 
     def complete(self, client: RecordedClient, operation: Operation, outcome: Outcome) -> str:
         node = client.node if operation.node is None else operation.node
@@ -125,32 +125,28 @@ class SimRecords:
         return str(outcome.__struct_config__.tag)
 
     def _complete(self, t: int, client: int, node: int, seq: int, outcome: Outcome) -> None:
-        self._add_operation(complete_line(t, client, node, seq, outcome_fields(outcome)), ev.Complete)
+        self._add_operation(complete_line(t, client, node, seq, outcome_fields(outcome)))
 
-    def _add_operation(self, line: dict[str, Any], kind: type[ev.Invoke | ev.Complete]) -> None:
-        self._write_later("ops.jsonl", line)
-        numbered = line | {"line": next(self._numbers["ops.jsonl"])}
-        self.oracle.add_operation(msgspec.convert(numbered, kind))
+    def _add_operation(self, line: dict[str, Any]) -> None:
+        self.oracle.add_operation(msgspec.convert(self._kept("ops.jsonl", line), ev.Invoke | ev.Complete))
 
     # ---- the harness ----
 
     def milestone(self, event: str, **fields: Any) -> None:
         line = {"t": self._world.stamp(), "event": event, **fields}
-        numbered = line | {"line": next(self._numbers["harness.jsonl"])}
-        self._write_later("harness.jsonl", line)
-        self.oracle.add_milestone(msgspec.convert(numbered, ev.Milestone))
+        self.oracle.add_milestone(msgspec.convert(self._kept("harness.jsonl", line), ev.Milestone))
 
     def fault(self, line: dict[str, Any]) -> None:
         line = {**line, "t": self._world.stamp()} if line["type"] == "heal" else line
         # As a reader of the file decodes it: node ids that are keys become text.
         plain = msgspec.json.decode(_encode(line))
-        self._write_later("faults.jsonl", line)
-        numbered = plain | {"line": next(self._numbers["faults.jsonl"])}
-        self.oracle.add_fault(msgspec.convert(numbered, ev.Inject | ev.Heal))
+        self.oracle.add_fault(msgspec.convert(self._kept("faults.jsonl", plain), ev.Inject | ev.Heal))
 
-    def _write_later(self, name: str, line: dict[str, Any]) -> None:
+    def _kept(self, name: str, line: dict[str, Any]) -> dict[str, Any]:
+        """Keep a line until the file is written, if there is one. Return the line with its number in the file."""
         if self._folder is not None:
             self._lines.setdefault(name, []).append(_encode(line))
+        return line | {"line": next(self._numbers[name])}
 
     def close(self) -> None:
         """Write what is left, and close the files."""

@@ -136,7 +136,8 @@ class ToxiproxyServer:
         version = await_version(self.address, self.gone, self.key)
         if version is not None:
             return version
-        state = "did not answer" if self.code is None else f"ended with exit code {self.code}"
+        code = self.code
+        state = "did not answer" if code is None else f"ended with exit code {code}"
         tail = self._log.read_text(errors="replace")[-500:].strip() or "(nothing)"
         raise ToxiproxyError(
             f"toxiproxy ({self._binary}) {state} on {self.address}. It wrote: {tail}\n"

@@ -56,11 +56,11 @@ class RequestMatcher:
         self._open: dict[tuple[int, StepKeys], list[_OpenRequest]] = {}
         self._latest_seqs: dict[int, int] = {}  # by client: the highest seq that has taken effect so far
         self._versions: dict[str, int] = {}  # of the znodes, after the transactions so far
-        answers = {(it.client, it.seq): it for it in evidence.operations if isinstance(it, Complete)}
+        answers = {it.id: it for it in evidence.operations if isinstance(it, Complete)}
         for invoke in evidence.operations:
             if not isinstance(invoke, Invoke) or invoke.op not in ORDERED:
                 continue
-            key = invoke.client, invoke.seq
+            key = invoke.id
             answer = answers.get(key)
             if answer is None or answer.outcome != "ok":
                 refused = answer is not None and answer.outcome == "failed"

@@ -20,12 +20,9 @@ END, ARROW = 5, 6  # half the height of a call's ends, and of an arrow's head
 
 @dataclass(frozen=True, slots=True)
 class _Request:
+    id: tuple[int, int]  # client and seq
     invoke: Line
     complete: Line | None
-
-    @property
-    def key(self) -> tuple[int, int]:
-        return self.invoke["client"], self.invoke["seq"]
 
     @property
     def times(self) -> list[int]:
@@ -40,7 +37,7 @@ def history(violation: Violation, zero: int) -> Html | None:
     requests = _cited(violation)
     if not 2 <= len(requests) <= MOST:
         return None
-    rows = {one.key: ROW * place + ROW // 2 for place, one in enumerate(requests)}
+    rows = {one.id: ROW * place + ROW // 2 for place, one in enumerate(requests)}
     cycle = [one for one in violation.dependencies if {one.before, one.after} <= rows.keys()]
     width = RIGHT + LANE * (len(cycle) + 1)
     picture = element(
@@ -60,17 +57,13 @@ def history(violation: Violation, zero: int) -> Html | None:
 
 def _cited(violation: Violation) -> list[_Request]:
     """Return the requests of which a violation cites the call, in the order of the calls."""
-    lines = [one.event for one in violation.evidence if one.file == "ops.jsonl" and _is_whole(one.event)]
-    answers = {(one["client"], one["seq"]): one for one in lines if one.get("type") == "complete"}
-    calls = {(one["client"], one["seq"]): one for one in lines if one.get("type") == "invoke"}
-    return sorted((_Request(call, answers.get(key)) for key, call in calls.items()), key=lambda one: one.invoke["t"])
-
-
-def _is_whole(line: Line) -> bool:
-    match line:
-        case {"client": int(), "seq": int(), "t": int()}:
-            return True
-    return False
+    found: dict[str, dict[tuple[int, int], Line]] = {"invoke": {}, "complete": {}}
+    for one in violation.evidence:
+        match one.event:
+            case {"type": "invoke" | "complete" as kind, "client": int(client), "seq": int(seq), "t": int()}:
+                found[kind][client, seq] = one.event
+    requests = (_Request(name, call, found["complete"].get(name)) for name, call in found["invoke"].items())
+    return sorted(requests, key=lambda one: one.invoke["t"])
 
 
 def _rows(requests: Sequence[_Request], zero: int, width: int) -> Iterator[Html]:
@@ -81,7 +74,7 @@ def _rows(requests: Sequence[_Request], zero: int, width: int) -> Iterator[Html]
         y = ROW * number + ROW // 2
         ends = [places[t] for t in one.times]
         yield _line(LEFT, y, width, y, "guide")
-        yield _text(0, y - 4, f"client {one.key[0]}, seq {one.key[1]}")
+        yield _text(0, y - 4, f"client {one.id[0]}, seq {one.id[1]}")
         yield _text(0, y + 11, f"{' to '.join(f'{(t - zero) / 1e9:.3f}' for t in one.times)} s", class_="faint")
         yield _line(ends[0], y, *((ends[1], y, "call") if len(ends) > 1 else (RIGHT, y, "call open")))
         yield from (_line(x, y - END, x, y + END, "call") for x in ends)
@@ -106,7 +99,7 @@ def _arrow(number: int, begin: int, end: int) -> Html:
     head = f"M{RIGHT + ARROW},{end - ARROW} L{RIGHT},{end} L{RIGHT + ARROW},{end + ARROW}"
     return join(
         element("path", d=f"M{RIGHT},{begin} H{x} V{end} H{RIGHT} {head}", class_="arrow"),
-        element("circle", cx=x, cy=(begin + end) // 2, r=9, class_="number"),
+        element("circle", cx=x, cy=(begin + end) // 2, r=9),
         _text(x, (begin + end) // 2 + 4, number, text_anchor="middle"),
     )
 

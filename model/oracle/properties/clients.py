@@ -295,7 +295,7 @@ class ClientOrder(Checker):
             if request.complete is not None and request.complete.error == SUPERSEDED:
                 words = f"the write of client {invoke.client}, seq {invoke.seq}, was sent in order and refused as superseded"
                 self.findings.add(words, [invoke, request.complete])
-            effect = first.get((invoke.client, invoke.seq))
+            effect = first.get(invoke.id)
             if effect is not None:
                 if viewer is not None and effect <= shown:
                     self._report_order(request, effect, viewer, shown)

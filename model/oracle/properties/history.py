@@ -58,7 +58,9 @@ class LinearizableKeys(Checker):
         """Judge the operations of one key. Return them if some order explains them."""
         self.checked += len(requests)
         blind = bool(self.facts.run.expect.get("blind_deletes"))
-        calls = [Call(one.invoke, one.complete, session=self._sessions.get(one.key), blind=blind) for one in requests]
+        calls = [
+            Call(one.invoke, one.complete, session=self._sessions.get(one.invoke.id), blind=blind) for one in requests
+        ]
         try:
             calls = resolved(calls) if self.facts.run.expect.get("opaque_versions") else calls
             wrong = first_unexplained(calls)
@@ -100,7 +102,7 @@ class LinearizableKeys(Checker):
     ) -> None:
         """Report answers that contradict each other, and cite the writes that they show. `more`: the number of further
         answers that are needed. `keys`: the requests of all keys."""
-        *others, asked = [self.facts.requests[one.invoke.client, one.invoke.seq] for one in answered]
+        *others, asked = [self.facts.requests[one.invoke.id] for one in answered]
         reads = [call for one in answered for _, call in one.steps if call.invoke.op == "get"]
         writers = [_writer(read.answer, keys[read.invoke.path]) for read in reads]
         beside = _beside(others, more)
@@ -115,7 +117,7 @@ class LinearizableKeys(Checker):
             if writer
             else f"no {read.invoke.path}"
             for read, writer in zip(reads, writers, strict=True)
-            if (read.invoke.client, read.invoke.seq) == asked.key
+            if read.invoke.id == asked.invoke.id
         ]
         if shown:
             words += f"; it shows {', '.join(shown)}"
@@ -130,7 +132,7 @@ class LinearizableKeys(Checker):
 
     def _cite(self, words: str, cited: list[Request]) -> None:
         """Report a violation with the calls and answers of requests; of a transaction, all steps."""
-        whole = [self.facts.requests[name] for name in dict.fromkeys(one.key for one in cited)]
+        whole = [self.facts.requests[name] for name in dict.fromkeys(one.invoke.id for one in cited)]
         self.findings.add(words, [event for one in whole for event in (one.invoke, one.complete)])
 
     def _report_unexplained(
@@ -145,7 +147,7 @@ class LinearizableKeys(Checker):
         written = max((one for one in before if one.invoke.op not in READS), key=_returned, default=None)
         seen = [one for one in before if one.invoke.op == "get" and _value(one) != answer.value]
         read = max(seen, key=_returned, default=None)
-        whole = self.facts.requests[asked.key]
+        whole = self.facts.requests[asked.invoke.id]
         words = f"{path}: no order of the operations explains the answer to {_said(whole)}{beside}"
         words += self._outdated(asked, requests)
         cited = list(others)
@@ -154,8 +156,8 @@ class LinearizableKeys(Checker):
             (written, "the last write before it was that of"),
             (read, "another value had been read by"),
         ):
-            if one is not None and one.key not in [other.key for other in cited]:
-                words += f"; {role} {_said(self.facts.requests[one.key])}{_refusal(one)}"
+            if one is not None and one.invoke.id not in [other.invoke.id for other in cited]:
+                words += f"; {role} {_said(self.facts.requests[one.invoke.id])}{_refusal(one)}"
                 cited.append(one)
         self._cite(words, [*cited, asked])
 
@@ -404,14 +406,14 @@ def sessions(requests: Iterable[Request]) -> dict[tuple[int, int], int]:
     node, and after an answer that makes it reconnect."""
     found: dict[tuple[int, int], int] = {}
     last: Request | None = None
-    for request in sorted(requests, key=lambda request: request.key):
+    for request in sorted(requests, key=lambda request: request.invoke.id):
         goes_on = last is not None and last.complete is not None and was_served(last.complete)
         same = last is not None and (last.invoke.client, last.invoke.node) == (
             request.invoke.client,
             request.invoke.node,
         )
-        before = found[last.key] if last is not None else 0
-        found[request.key] = before if goes_on and same else before + 1
+        before = found[last.invoke.id] if last is not None else 0
+        found[request.invoke.id] = before if goes_on and same else before + 1
         last = request
     return found
 
@@ -424,8 +426,8 @@ def _path(request: Request) -> str | None:
 
 
 def _request_of(call: Call, requests: list[Request]) -> Request:
-    name = call.invoke.client, call.invoke.seq, call.invoke.op
-    return next(one for one in requests if (one.invoke.client, one.invoke.seq, one.invoke.op) == name)
+    name = call.invoke.id, call.invoke.op
+    return next(one for one in requests if (one.invoke.id, one.invoke.op) == name)
 
 
 def _writer(answer: Complete | None, requests: list[Request]) -> Request | None:

@@ -71,7 +71,7 @@ class Isolation(Checker):
         self._report(words, [*(history.committed[edge.source] for edge in cycle), *readers], steps)
 
     def _report(self, words: str, requests: Sequence[Request], cycle: Sequence[Dependency] = ()) -> None:
-        cited = {one.key: one for one in requests}
+        cited = {one.invoke.id: one for one in requests}
         lines = [event for one in cited.values() for event in (one.invoke, one.complete)]
         self.findings.add(words, lines, dependencies=cycle)
 
@@ -135,7 +135,7 @@ def _told(cycle: Sequence[Edge]) -> list[Edge]:
 
 
 def _dependency(edge: Edge, history: ListHistory) -> Dependency:
-    before, after = (history.committed[place].key for place in (edge.source, edge.target))
+    before, after = (history.committed[place].invoke.id for place in (edge.source, edge.target))
     return Dependency(before, after, edge.kind.label, _step(edge, history))
 
 

@@ -544,12 +544,12 @@ class Progress(Checker):
     def _delivered_at(self, invoke: Invoke) -> int:
         """Return when a write was first delivered: from then on it waits for its answer alone. `FOREVER` if it never was."""
         history = self.facts.history
-        index = history.index(self.facts.effects.first_effects.get((invoke.client, invoke.seq), 0))
+        index = history.index(self.facts.effects.first_effects.get(invoke.id, 0))
         return FOREVER if index is None else history.first_delivery(index).t
 
     def _was_dropped_at_once(self, invoke: Invoke, span: Span) -> bool:
         """Return whether a request's client was closed, or rejected by the node, before the request could have been served."""
-        answer = self.facts.requests[invoke.client, invoke.seq].complete
+        answer = self.facts.requests[invoke.id].complete
         why = (answer.error if answer is not None else None) or ""
         return (why == CLIENT_CLOSED or REFUSED in why) and span[1] - span[0] < CONNECTS
 
