@@ -95,9 +95,23 @@ for = 0.5
 
 [[fault]]
 at = 8
+do = "wait"
+target = "all"
+state = "serves"
+
+[[fault]]
+at = 8.1
 do = "disk-full"
 target = "follower"
-for = 1
+until = "Met"
+as = "Full"
+
+[[fault]]
+at = 8.2
+do = "wait"
+target = "Full"
+state = "down"
+as = "Met"
 """
     )
     found = ran(tmp_path / "results", str(file))
