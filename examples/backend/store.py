@@ -20,7 +20,7 @@ import zlib
 from collections import defaultdict
 from pathlib import Path
 
-RETRY_SECONDS = 0.2  # after which replicas that have not answered are asked again
+RETRY_SECONDS = 0.2  # after which replicas that have not answered are asked again, and a lost connection is opened again
 MAJORITY_SECONDS = 2.0  # for a majority to answer
 UNWRITTEN = [[0, 0], None]  # stamp and value of a key before the first write
 
@@ -100,7 +100,7 @@ class Node:
         """Connect to a peer and send it messages; connect again when the connection is lost."""
         host, _, port = self.peers[peer].rpartition(":")
         while True:
-            try:
+            with contextlib.suppress(OSError):
                 reader, writer = await asyncio.open_connection(host, int(port))
                 gone = asyncio.create_task(
                     reader.read()
@@ -114,8 +114,7 @@ class Node:
                     writer.write(json.dumps(getting.result()).encode() + b"\n")
                     await writer.drain()
                 writer.close()
-            except OSError:
-                await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def serve_peer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Handle the messages on the connection of a peer."""
