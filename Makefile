@@ -27,7 +27,7 @@ define server
 	echo "$(2) could not be installed; the tests that need it are skipped"
 endef
 
-.PHONY: help setup browser fuse servers demo test collected test-cluster test-zookeeper lint check mutants bench docs clean base-image image engine-dependencies engine containers test-containers
+.PHONY: help setup browser fuse servers demo test collected test-cluster test-zookeeper test-servers lint check mutants bench docs clean base-image image engine-dependencies engine containers test-containers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,7 +58,7 @@ demo: setup ## run three nodes through a power outage, judge the run, and analyz
 # .ci/run leaves out less.
 LEFT_OUT := cluster or containers
 test: setup browser fuse servers ## run the test suite on all cores, without what needs a cluster or a container engine
-	$(BIN)/pytest $(IN_PARALLEL) -m "not ($(LEFT_OUT)) and (not zookeeper or sample)"
+	$(BIN)/pytest $(IN_PARALLEL) -m "not ($(LEFT_OUT)) and (not (zookeeper or servers) or sample)"
 
 collected: $(READY) ## collect the tests once, so that each worker of `test` finds them compiled, with their asserts rewritten
 	@$(BIN)/pytest --collect-only -qq >/dev/null || echo "The tests can't be collected; \`make test\` shows why"
@@ -68,6 +68,9 @@ test-cluster: setup ## test the pipeline on a real Spark cluster of three proces
 
 test-zookeeper: setup fuse ## test on real ZooKeeper servers of ten releases, fetched from Maven Central: some minutes
 	$(BIN)/pytest -m zookeeper tests/integration tests/conformance
+
+test-servers: setup fuse servers ## test on real servers of etcd, NATS, PostgreSQL and Redis: some minutes
+	$(BIN)/pytest -m servers tests/integration
 
 lint: $(READY) ## check formatting, lint, types and import contracts
 	$(BIN)/ruff format --check .

@@ -12,6 +12,7 @@ from tests.mounted import possible
 EXAMPLE = ROOT / "examples" / "etcd"
 
 pytestmark = [
+    pytest.mark.servers,
     pytest.mark.processes,
     pytest.mark.toxiproxy,
     pytest.mark.skipif(
@@ -26,6 +27,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.fuse
+@pytest.mark.sample
 def test_it_survives_a_power_cut_of_all_nodes(environment: dict[str, str], tmp_path: Path) -> None:
     possible()
     code, answer, _ = zab(environment, tmp_path, "run", str(EXAMPLE / "scenarios" / "outage.toml"), "--on", "etcd")
@@ -69,7 +71,7 @@ TwoWayNetwork.cut = lambda *_, **__: None
 """
 
 
-@pytest.mark.parametrize(("cuts", "judged"), [(True, "PASS"), (False, "UNKNOWN")])
+@pytest.mark.parametrize(("cuts", "judged"), [(True, "PASS"), pytest.param(False, "UNKNOWN", marks=pytest.mark.sample)])
 def test_a_cut_between_two_followers_is_confirmed_only_if_it_cuts(tmp_path: Path, cuts: bool, judged: str) -> None:
     environment = installed(tmp_path, EXAMPLE, "etcd = etcd_chaos:Etcd" if cuts else "etcd = uncut:Etcd")
     (tmp_path / "site" / "uncut.py").write_text(UNCUT)
@@ -150,7 +152,10 @@ def test_writes_on_condition_of_a_revision_are_judged(tmp_path: Path, careless: 
     assert {None, "bad version"} <= outcomes
 
 
-@pytest.mark.parametrize(("defect", "judged"), [((), "PASS"), (("--defect", "split-transactions"), "VIOLATION")])
+@pytest.mark.parametrize(
+    ("defect", "judged"),
+    [((), "PASS"), pytest.param(("--defect", "split-transactions"), "VIOLATION", marks=pytest.mark.sample)],
+)
 def test_transactions_are_judged_together(
     environment: dict[str, str], tmp_path: Path, defect: tuple[str, ...], judged: str
 ) -> None:
@@ -167,7 +172,7 @@ def test_transactions_are_judged_together(
     ("scenario", "defect", "judged"),
     [
         ("lists", [], "PASS"),
-        ("lists", ["--defect", "stale-reads"], "VIOLATION"),
+        pytest.param("lists", ["--defect", "stale-reads"], "VIOLATION", marks=pytest.mark.sample),
         ("serializable-lists", ["--defect", "stale-reads"], "PASS"),
     ],
 )

@@ -14,6 +14,7 @@ EXAMPLE = ROOT / "examples" / "nats"
 LAZY_SYNC = ["--defect", "lazy-sync"]  # what NATS does by default
 
 pytestmark = [
+    pytest.mark.servers,
     pytest.mark.processes,
     pytest.mark.toxiproxy,
     pytest.mark.skipif(
@@ -37,7 +38,11 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.fuse
 @pytest.mark.parametrize(
-    ("bug", "verdict", "durability"), [([], "PASS", {"PASS"}), (LAZY_SYNC, "VIOLATION", {"VIOLATION", "UNKNOWN"})]
+    ("bug", "verdict", "durability"),
+    [
+        ([], "PASS", {"PASS"}),
+        pytest.param(LAZY_SYNC, "VIOLATION", {"VIOLATION", "UNKNOWN"}, marks=pytest.mark.sample),
+    ],
 )
 def test_without_syncs_a_power_cut_of_all_nodes_loses_confirmed_writes(
     environment: dict[str, str], tmp_path: Path, bug: list[str], verdict: str, durability: set[str]
@@ -54,6 +59,7 @@ def test_without_syncs_a_power_cut_of_all_nodes_loses_confirmed_writes(
     assert found["fault took effect"] == "PASS"
 
 
+@pytest.mark.sample
 def test_a_conditional_write_is_refused_because_of_one_that_is_not_committed(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

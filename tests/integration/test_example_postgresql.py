@@ -23,6 +23,7 @@ def runs_as_a_user() -> bool:
 
 
 pytestmark = [
+    pytest.mark.servers,
     pytest.mark.processes,
     pytest.mark.toxiproxy,
     pytest.mark.skipif(not SERVERS, reason="there is no PostgreSQL (apt-get install postgresql)"),
@@ -49,7 +50,7 @@ def test_its_levels_keep_what_they_promise_when_the_primary_is_killed(
 @pytest.mark.parametrize(
     ("scenario", "level", "anomalies"),
     [
-        ("write-skew", "repeatable-read", {"G2 (write skew)"}),
+        pytest.param("write-skew", "repeatable-read", {"G2 (write skew)"}, marks=pytest.mark.sample),
         (
             "repeatable-read",
             "read-committed",
@@ -78,7 +79,10 @@ def test_a_weaker_level_than_was_promised_is_found(
 @pytest.mark.fuse
 @pytest.mark.parametrize(
     ("defect", "verdict", "durability"),
-    [([], "PASS", {"PASS"}), (["--defect", "no-fsync"], "VIOLATION", {"VIOLATION", "UNKNOWN"})],
+    [
+        ([], "PASS", {"PASS"}),
+        pytest.param(["--defect", "no-fsync"], "VIOLATION", {"VIOLATION", "UNKNOWN"}, marks=pytest.mark.sample),
+    ],
 )
 def test_it_has_synced_what_it_has_confirmed(
     environment: dict[str, str], tmp_path: Path, defect: list[str], verdict: str, durability: set[str]

@@ -12,6 +12,7 @@ from tests.mounted import possible
 EXAMPLE = ROOT / "examples" / "redis"
 
 pytestmark = [
+    pytest.mark.servers,
     pytest.mark.processes,
     pytest.mark.toxiproxy,
     pytest.mark.skipif(
@@ -37,6 +38,7 @@ def test_a_master_that_is_cut_off_confirms_writes_that_are_lost(environment: dic
     assert len(heal["evidence"]["links"]) == 4
 
 
+@pytest.mark.sample
 def test_a_master_that_is_cut_off_confirms_appends_that_are_lost(environment: dict[str, str], tmp_path: Path) -> None:
     scenario = EXAMPLE / "scenarios" / "lists.toml"
     code, answer, said = zab(environment, tmp_path, "run", str(scenario), "--on", "redis")
@@ -47,7 +49,10 @@ def test_a_master_that_is_cut_off_confirms_appends_that_are_lost(environment: di
 
 
 @pytest.mark.fuse
-@pytest.mark.parametrize(("defect", "judged"), [([], "PASS"), (["--defect", "sync-each-second"], "VIOLATION")])
+@pytest.mark.parametrize(
+    ("defect", "judged"),
+    [([], "PASS"), pytest.param(["--defect", "sync-each-second"], "VIOLATION", marks=pytest.mark.sample)],
+)
 def test_replicas_drop_what_their_master_has_lost_in_a_power_cut(
     environment: dict[str, str], tmp_path: Path, defect: list[str], judged: str
 ) -> None:

@@ -15,7 +15,7 @@ OLD, NEW = "3.8.4", "3.9.4"
 SCENARIO = """
 [scenario]
 name = "rolling"
-about = "A server is upgraded, killed, dies at a step of the protocol, and is taken back; the others are upgraded."
+about = "A server is upgraded, dies at a step of the protocol, and is taken back; another one is upgraded."
 nodes = 3
 duration = 8
 
@@ -43,9 +43,7 @@ def test_servers_are_upgraded_one_after_the_other_and_one_is_taken_back(tmp_path
     file.write_text(
         steps(
             {"do": "upgrade", "target": "node-1", "for": 0.2},
-            {"do": "crash", "target": "node-1", "for": 0.2},
             {"do": "crash-at", "target": "node-1", "point": "before-write:TXN", "for": 0.5},
-            {"do": "upgrade", "target": "node-2", "for": 0.2},
             {"do": "upgrade", "target": "node-1", "release": "old", "for": 0.2},
             {"do": "upgrade", "target": "node-3", "release": NEW, "for": 0.2},
         )
@@ -55,7 +53,7 @@ def test_servers_are_upgraded_one_after_the_other_and_one_is_taken_back(tmp_path
     assert (code, ran["verdict"]) == (0, "PASS"), ran["reasons"]
     assert ran["run"]["releases"] == {"old": OLD, "new": NEW}
     assert ran["run"]["command"].endswith(f"--zookeeper {OLD} --to {NEW}")
-    expected = {1: [OLD, NEW, NEW, NEW, OLD], 2: [OLD, NEW], 3: [OLD, NEW]}
+    expected = {1: [OLD, NEW, NEW, OLD], 2: [OLD], 3: [OLD, NEW]}
     folder = Path(ran["folder"])
     for node, releases in expected.items():
         for life, name in enumerate(releases, 1):
