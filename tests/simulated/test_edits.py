@@ -33,8 +33,8 @@ do = "crash"
 target = "follower"
 for = 0.2
 """
-EDITED = 2000
-JUDGED_BY_WHAT_IT_SAYS = 500
+EDITED = 1000
+JUDGED_BY_WHAT_IT_SAYS = 300
 REPLAYED = 100
 NOTICED_AT_LEAST = 0.92  # of the edits that change what traces, operations and faults say
 
