@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from zab_chaos.model.oracle.evidence import ending
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, Violation, expected_ending
 
 FULFILLED = (Judgement.PASS, Judgement.NOT_APPLICABLE)
@@ -146,7 +147,7 @@ def _passed(verdict: Verdict) -> str:
     if "ended" in known and known.get("epochs"):  # of another system: in one epoch no election shows what it does
         parts.append("1 epoch" if known["epochs"] == 1 else f"{known['epochs']:,} epochs")
     codes = {one["node"]: one["code"] for one in known.get("ended") or ()}
-    parts += [f"node {node} ended by itself, with exit code {code}" for node, code in codes.items()]
+    parts += [ending(node, code) for node, code in codes.items()]
     return "; ".join(parts)
 
 

@@ -1,6 +1,7 @@
 """Violations as people can look them up: a text, and the lines of the run's folder that show it."""
 
 from collections.abc import Collection, Sequence
+from signal import Signals
 
 import msgspec
 
@@ -35,6 +36,14 @@ def loss_words(keep: ZxidPair, last: ZxidPair, followed_by: ZxidPair | None) -> 
     if followed_by is None:
         return f"truncated its log from {show(last)} to {show(keep)}"
     return f"lost what followed {show(keep)} in its log, up to {show(last)} (now {show(followed_by)} follows)"
+
+
+def ending(node: int | None, code: int | None) -> str:
+    """Return how a process ended that nobody had asked to end: `node 2 ended by itself, with exit code 3`."""
+    if code is None or code >= 0:
+        return f"node {node} ended by itself, with exit code {code}"
+    names = {int(one): one.name for one in Signals}
+    return f"node {node} was killed by {names.get(-code, f'signal {-code}')}"
 
 
 def node_names(nodes: Sequence[int]) -> str:

@@ -660,8 +660,8 @@ class Facts:
             return False
         if node.exit is not None and (node.exit.code != 0 or settled is None or node.exit.t < settled.t):
             return False
-        ended = self.ended.get((node.id, node.boot.life)) if self.run.foreign else None  # it writes no `exit`
-        if ended is not None and (settled is None or ended.t < settled.t):
+        # Others than our own nodes write no `exit`; when they ended is recorded a little late.
+        if self.run.evidence != TRACES and (node.id, node.boot.life) in self.ended:
             return False
         return not any(
             inject.t >= node.boot.t

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from zab_chaos.model.events import TRACES, Boot, Event, Exit, Fault, Heal, Inject, Line, Milestone, NodeFault
-from zab_chaos.model.oracle.evidence import node_names
+from zab_chaos.model.events import LOGS, TRACES, Boot, Event, Exit, Fault, Heal, Inject, Line, Milestone, NodeFault
+from zab_chaos.model.oracle.evidence import ending, node_names
 from zab_chaos.model.oracle.facts import (
+    DISK_FAULTS,
     KILLS,
     STOPS,
     Facts,
@@ -67,6 +68,19 @@ def contradictions(facts: Facts) -> Iterator[Contradiction]:
         yield from _check_own_faults(facts, heals)
     if facts.run.evidence == TRACES:
         yield from _answers_of_the_dead(facts)
+
+
+def ended_by_themselves(facts: Facts) -> list[Milestone]:
+    """Return the harness's records of processes that ended although no fault had asked for it, of nodes that do not record
+    their ends. A disk that is damaged or fails is a reason to end."""
+    return [
+        ended
+        for (node, _), ended in sorted(facts.ended.items())
+        if not (ended.armed or ended.code == CORRUPT_EXIT)
+        and not any(
+            it.do in DISK_FAILURES and node in it.nodes for it in facts.faults_during(ended.t - LATEST, ended.t)
+        )
+    ]
 
 
 def _answers_of_the_dead(facts: Facts) -> Iterator[Contradiction]:
@@ -340,9 +354,12 @@ class _Processes:
         """Find the lives that ended, with or without an exit, although no fault ended them, and those that went on after their
         exit."""
         facts = self._facts
-        if facts.run.evidence != TRACES or facts.run.outcome != "finished":
+        if facts.run.foreign or facts.run.outcome != "finished":
             return
         if WORKLOAD not in facts.milestones or facts.ended_by_force:
+            return
+        if facts.run.evidence == LOGS:  # these say nothing of how a server ended
+            yield from self._ends_of_servers()
             return
         for (node, number), life in facts.lives.items():
             if life.exit is not None and life.last is not life.exit:
@@ -358,6 +375,12 @@ class _Processes:
             if not ((node, life.boot.pid) in self._dead if self._known else facts.was_killed(node)):
                 code = f" (it ended with {ended.code})" if ended is not None else ""
                 yield f"node {node}, life {number}, has no exit, and nothing killed it{code}", [life.last, ended]
+
+    def _ends_of_servers(self) -> Iterator[Contradiction]:
+        for end in ended_by_themselves(self._facts):
+            earlier = in_time(self._facts.injects, 0, end.t)
+            if not any(it.do in DISK_FAULTS and end.node in it.nodes for it in earlier):
+                yield f"{ending(end.node, end.code)}, and not because of a fault", [end]
 
     def _ended_by_itself(self, boot: Boot, exit_: Exit, ended: Milestone | None) -> bool:
         """Return whether a node ended for a reason that is neither a fault nor judged elsewhere.

@@ -8,9 +8,8 @@ from math import ceil
 from typing import Any, TypeVar
 
 from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.fault_evidence import DISK_FAILURES
+from zab_chaos.model.oracle.fault_evidence import ended_by_themselves
 from zab_chaos.model.oracle.spans import FOREVER, Span
-from zab_chaos.node.store.errors import CORRUPT_EXIT
 
 AFTERMATH_NS = 2_000_000_000  # a pause that begins later than this after a fault has another reason
 IDLE_NS = 2_000_000_000  # nobody wants to write in a time, longer than this, in which no write waits
@@ -106,15 +105,8 @@ def fault_recovery(facts: Facts) -> list[dict[str, Any]]:
     return found
 
 
-def ended_by_themselves(facts: Facts) -> list[dict[str, Any]]:
-    """Return the nodes whose processes ended although no fault had asked for it, each with the exit code. A disk that is
-    damaged or fails is a reason to end."""
-    return [
-        {"node": node, "code": ended.code}
-        for (node, _), ended in sorted(facts.ended.items())
-        if not (ended.armed or ended.code == CORRUPT_EXIT)
-        and not any(it.do in DISK_FAILURES and node in it.nodes for it in facts.faults_during(ended.t, ended.t))
-    ]
+def _ends(facts: Facts) -> list[dict[str, Any]]:
+    return [{"node": ended.node, "code": ended.code} for ended in ended_by_themselves(facts)]
 
 
 def metrics(facts: Facts) -> dict[str, Any]:
@@ -140,5 +132,5 @@ def metrics(facts: Facts) -> dict[str, Any]:
         "longest_unavailability_s": _seconds_of(pause),
         "longest_unavailability_fault": pause_after(facts, pause),
         "converged_s": facts.convergence_seconds(),
-        **({"ended": ended_by_themselves(facts)} if facts.run.foreign else {}),
+        **({"ended": _ends(facts)} if facts.run.foreign else {}),
     }

@@ -11,6 +11,7 @@ from zab_chaos.harness.machine.background import BackgroundThread
 from zab_chaos.harness.report.progress import Display, RunStatus
 from zab_chaos.harness.results.run_folder import RunFolder
 
+LOOK_SECONDS = 0.1  # between two looks at the processes: about as late is the end of one recorded
 ANSWER_SECONDS = 0.3  # a node that takes longer to answer is shown as silent
 
 
@@ -27,13 +28,14 @@ class RunMonitor(BackgroundThread, Monitor):
         self._duration = duration
 
     def _run(self) -> None:
-        stopping = False
+        stopping, due = False, time.monotonic() + self._display.period
         while not stopping:
-            stopping = self._stop.wait(self._display.period)  # the nodes are checked once more after the stop
+            stopping = self._stop.wait(LOOK_SECONDS)  # the nodes are checked once more after the stop
             for ended in self._cluster.take_unexpected_ends():
                 self._report(ended)
-            if self._display.wants_updates and not stopping:
+            if self._display.wants_updates and not stopping and time.monotonic() >= due:
                 self._display.update(self._now())
+                due = time.monotonic() + self._display.period
 
     def _report(self, ended: UnexpectedEnd) -> None:
         self._folder.milestone("ended", node=ended.node, life=ended.life, code=ended.code, armed=ended.armed)

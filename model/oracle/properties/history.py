@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import chain
 
 from zab_chaos.model.events import FINAL_CLIENTS, LISTS, TRANSACTIONS, Complete, Invoke
-from zab_chaos.model.oracle.evidence import node_names
+from zab_chaos.model.oracle.evidence import ending, node_names
 from zab_chaos.model.oracle.facts import READS, WRITES, Request, was_served
 from zab_chaos.model.oracle.linearization import EFFORT, Call, GaveUp, Transaction, first_unexplained
 from zab_chaos.model.oracle.list_history import acknowledged, appends, reads_of, request_name
@@ -315,7 +315,7 @@ class ServiceProgress(Progress):
             gone = (ended.t, min(stopped, self._heard_of(node, ended.t)))
             for start, end in longer(intersection([gone], quiet), bound):
                 self.findings.add(
-                    f"node {node} ended by itself, with exit code {ended.code}, and was gone for {(end - start) / 1e9:.1f} s "
+                    f"{ending(node, ended.code)}, and was gone for {(end - start) / 1e9:.1f} s "
                     f"without a fault ({self.facts.in_load(start, end)})",
                     [ended],
                 )

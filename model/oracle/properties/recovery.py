@@ -1,6 +1,7 @@
 """The checker of liveness after healing (LADIS 2008, section 2: recovery)."""
 
 from zab_chaos.model.events import Exit, Link, Milestone, Role, Vote
+from zab_chaos.model.oracle.evidence import ending
 from zab_chaos.model.oracle.facts import WRITES, Facts
 from zab_chaos.model.oracle.measures import longest_pause
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -58,7 +59,7 @@ class Recovery(Checker):
         if settled.event == "not-converged":
             why = f": {settled.why}" if settled.why else ""
             ended = self._ended_since(begin)
-            codes = "".join(f"; node {it.node} ended by itself, with exit code {it.code}" for it in ended)
+            codes = "".join(f"; {ending(it.node, it.code)}" for it in ended)
             self.findings.add(
                 f"the nodes did not converge after everything was healed{why}{codes}",
                 [*self._stuck(), begin, *ended, settled, *self._unforced_exits()],

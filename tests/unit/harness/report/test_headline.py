@@ -59,7 +59,7 @@ def test_the_headline_of_a_pass() -> None:
                 "longest_unavailability_s": 0.0,
                 "ended": [{"node": 2, "code": 2}, {"node": 3, "code": -11}, {"node": 2, "code": 2}],
             },
-            "; node 2 ended by itself, with exit code 2; node 3 ended by itself, with exit code -11",
+            "; node 2 ended by itself, with exit code 2; node 3 was killed by SIGSEGV",
         ),
         ({"unknown_with_effect": None}, "542 of unknown outcome; longest"),  # of a verdict that does not say
     ],

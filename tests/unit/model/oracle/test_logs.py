@@ -571,3 +571,30 @@ def test_servers_whose_disks_are_lost_need_not_serve_from_then_on(tmp_path: Path
     assert before.violated == ["progress"]
     after = judge_settled(progress_nobody_leads_when_two_disks_are_lost(), "logs", tmp_path / "after")
     assert after.property("progress").verdict is Judgement.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("fault", "armed", "unknown"),
+    [
+        (None, False, True),
+        ("pause", False, True),
+        ("disk-full", False, False),
+        ("remove-file", False, False),
+        ("crash-at", True, False),
+    ],
+)
+def test_a_server_that_ended_by_itself_is_not_passed_over(
+    fault: str | None, armed: bool, unknown: bool, tmp_path: Path
+) -> None:
+    """Its log does not have how it ended, but the harness has seen it."""
+    story = ensemble()
+    if fault is not None:
+        story.inject(fault, [3])
+    story.milestone("ended", node=3, life=1, code=143, armed=armed)
+    if fault is not None:
+        story.heal()
+    story.boot(3)
+    story.join(3)
+    verdict = judged(story, "logs", tmp_path)
+    said = [one.words for one in verdict.property("fault took effect").violations]
+    assert ("node 3 ended by itself, with exit code 143, and not because of a fault" in said) is unknown, said
