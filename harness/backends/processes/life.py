@@ -136,7 +136,7 @@ class ProcessLife(Life):
         super().__init__(node, life, log, crash_at)
         self.process = process
         self.stop_signal = stop_signal
-        self._started: set[psutil.Process] = set()  # what it had started when it was sent a signal
+        self._started: set[psutil.Process] = set()  # what it had started when it was to end
 
     @property
     def pid(self) -> int:
@@ -170,9 +170,12 @@ class ProcessLife(Life):
             self.ending = True
             self._started |= process_tree.kill(self.pid)
         else:
+            started = process_tree.started_by(self.pid)
             process_tree.signal_group(self.pid, number)
-            if number != self.stop_signal:
-                process_tree.send(process_tree.started_by(self.pid), number)
+            if number == self.stop_signal:
+                self._started |= started  # they are killed if they do not end with it
+            else:
+                process_tree.send(started, number)
 
     def kill(self) -> int:
         status = super().kill()

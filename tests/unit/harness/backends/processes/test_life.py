@@ -79,7 +79,8 @@ def end_at_sigterm(life: ProcessLife) -> int:
 
 
 @pytest.mark.parametrize(
-    ("end", "own_session"), [(ProcessLife.kill, False), (end_at_sigterm, False), (ProcessLife.kill, True)]
+    ("end", "own_session"),
+    [(ProcessLife.kill, False), (end_at_sigterm, False), (ProcessLife.kill, True), (end_at_sigterm, True)],
 )
 def test_what_a_node_has_started_is_paused_and_ends_with_it(
     lives: list[ProcessLife], tmp_path: Path, end: Callable[[ProcessLife], int], own_session: bool
