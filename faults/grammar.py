@@ -549,6 +549,9 @@ class _Reader:
             self._report(("nemesis",), "a schedule is either written, [[fault]], or drawn, [nemesis], not both")
         if "faults" not in self._raw_table("nemesis"):
             self._report(("nemesis",), "the key faults is missing", "{ crash = 3, partition = 2, ... }")
+        if scenario.nemesis.every[0] >= scenario.duration:
+            wrong = f"the first fault would come after the end: {scenario.nemesis.every[0]:g} s is too long"
+            self._report(("nemesis", "every"), wrong, f"less than the duration of {scenario.duration:g} s")
         if "power-cut" in scenario.nemesis.faults and not scenario.faithful:
             self._report(
                 ("nemesis", "faults"), "a power cut loses unsynced bytes", '[scenario] disk = "faithful" or "fuse"'

@@ -131,6 +131,8 @@ class RunPhases:
         self._records.milestone("workload-started")
         self._scheduler = self._monitor.scheduler = self._make_scheduler()
         self._phase("faults" if self._scheduler.next_step else "load")
+        if self._scenario.nemesis is not None and self._scheduler.next_step is None:
+            self._display.say("the nemesis has drawn no fault for this seed")
         begun = self._monitor.begun = self._host.now()
         self._scheduler.unanswered = {one.name for one in self._scenario.operations if one.name is not None}
         self._scheduler.begin(begun)

@@ -313,6 +313,13 @@ def test_one_node_at_least_votes() -> None:
         parse(text, nodes=2)
 
 
+def test_a_nemesis_can_draw_a_fault_before_the_end() -> None:
+    text = '[scenario]\nname = "short"\nduration = {}\n[nemesis]\nevery = [3, 200]\nfaults = {{ crash = 1 }}\n'
+    ((_, told),) = mistakes_of(text.format(3))
+    assert "[nemesis] every: the first fault would come after the end: 3 s is too long" in told
+    assert parse(text.format(3.5)).nemesis is not None
+
+
 def test_a_nemesis_counts_the_nodes_that_vote() -> None:
     nemesis = "[nemesis]\nfaults = { crash = 1, partition = 1 }\n"
     observed = parse('[scenario]\nname = "watched"\nnodes = 5\nobservers = 2\nduration = 60\n' + nemesis)

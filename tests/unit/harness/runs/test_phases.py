@@ -65,6 +65,13 @@ def test_a_wait_is_shown_when_it_begins_and_when_it_is_over(tmp_path: Path) -> N
     ]
 
 
+def test_a_seed_without_faults_says_so(tmp_path: Path) -> None:
+    drawn = SCENARIO.split("[[fault]]")[0] + "[nemesis]\nevery = [0.9, 200]\nfaults = { pause = 1 }\n"
+    screen = Kept()
+    run(parse(drawn), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), screen)
+    assert screen.said == ["the nemesis has drawn no fault for this seed"]
+
+
 def test_a_run_whose_keys_cannot_be_created_says_what_the_last_answer_was(tmp_path: Path) -> None:
     scenario = parse(SCENARIO + "\n[limits]\nrequest_bytes = 100\n")
     ran = run(scenario, RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
