@@ -87,16 +87,19 @@ def _properties(verdict: Verdict, console: Console) -> None:
     table = wrapping_table(
         "property", "source", "checked", "verdict", right=["checked"], dim=["source"], title="Properties"
     )
-    unjudged: dict[str, list[str]] = {}  # reason -> names of the properties
+    unjudged = [item for item in verdict.properties if isinstance(item.why, str)]
+    idle = [it.name for it in verdict.properties if it.verdict is Judgement.NOT_APPLICABLE and it not in unjudged]
     for item in verdict.properties:
-        if isinstance(item.why, str):
-            unjudged.setdefault(item.why, []).append(item.name)
-            continue
-        table.add_row(item.name, item.source, str(item.checked), Text(item.verdict, COLOURS.get(item.verdict, "")))
+        if item not in unjudged and item.name not in idle:
+            table.add_row(item.name, item.source, str(item.checked), Text(item.verdict, COLOURS.get(item.verdict, "")))
     if table.row_count:
         show_table(console, table)
-        for why, names in unjudged.items():
-            say(console, f"not judged: {', '.join(names)} ({why})", "dim")
+        if idle:
+            say(console, f"nothing to check: {', '.join(idle)}", "dim")
+        if unjudged:
+            reasons = list({it.why: None for it in unjudged})
+            why = reasons[0] if len(reasons) == 1 else "the report says why"
+            say(console, f"not judged: {', '.join(it.name for it in unjudged)} ({why})", "dim")
         console.print()
 
 

@@ -196,6 +196,23 @@ def test_a_crash_point_that_no_node_came_to_is_shown_as_not_reached(
     assert effect in line
 
 
+@pytest.mark.parametrize(
+    ("reasons", "line"),
+    [
+        (("no records", "no records"), "not judged: promises, disk (no records)"),
+        (("no promises", "no syncs"), "not judged: promises, disk (the report says why)"),
+    ],
+)
+def test_only_judged_properties_are_in_the_table(run: RunFolder, reasons: tuple[str, str], line: str) -> None:
+    known = {"source": "DSN", "statement": "it stays", "checked": 0, "verdict": "NOT-APPLICABLE"}
+    unjudged = [{"name": name, "why": why, **known} for name, why in zip(("promises", "disk"), reasons, strict=True)]
+    judged = [known | {"name": "epochs", "verdict": "PASS", "checked": 5}, known | {"name": "watches"}]
+    judge(run, properties=[*judged, *unjudged])
+    lines = shown(run).splitlines()
+    assert {"nothing to check: watches", line} < set(lines)
+    assert [one.split()[0] for one in lines if "DSN" in one] == ["epochs"]
+
+
 def test_the_source_of_a_property_is_dim(run: RunFolder) -> None:
     judge(run)
     out = io.StringIO()
