@@ -86,7 +86,7 @@ class ExplorationSummary:
             self.progress_line(),
             f"time     {f'{self.seconds:,.0f} simulated seconds in ' if self.simulated else ''}{self.wall_seconds:,.0f} s",
             f"faults   {_counted(self.faults)}",
-            f"clients  {_counted(self.operations)}",
+            f"requests {_counted(self.operations)}",
             f"verdicts {_counted(self.verdicts)}",
         ]
 

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from zab_chaos.model.events import LOGS, TRACES, Boot, Event, Exit, Fault, Heal, Inject, Line, Milestone, NodeFault
@@ -377,9 +377,13 @@ class _Processes:
                 yield f"node {node}, life {number}, has no exit, and nothing killed it{code}", [life.last, ended]
 
     def _ends_of_servers(self) -> Iterator[Contradiction]:
+        """Find the ends of servers that neither damage of a disk nor a crash point explains, which may have been armed later
+        than at the start."""
         for end in ended_by_themselves(self._facts):
-            earlier = in_time(self._facts.injects, 0, end.t)
-            if not any(it.do in DISK_FAULTS and end.node in it.nodes for it in earlier):
+            damages = (it for it in in_time(self._facts.injects, 0, end.t) if it.do in DISK_FAULTS)
+            active = self._facts.faults_during(end.t - LATEST, end.t)
+            crashes = (it for it in active if it.do == AT_POINT or it.params.get(AT_POINT) is not None)
+            if not any(end.node in it.nodes for it in chain(damages, crashes)):
                 yield f"{ending(end.node, end.code)}, and not because of a fault", [end]
 
     def _ended_by_itself(self, boot: Boot, exit_: Exit, ended: Milestone | None) -> bool:

@@ -580,7 +580,8 @@ def test_servers_whose_disks_are_lost_need_not_serve_from_then_on(tmp_path: Path
         ("pause", False, True),
         ("disk-full", False, False),
         ("remove-file", False, False),
-        ("crash-at", True, False),
+        ("crash-at", False, False),
+        ("crash", True, False),
     ],
 )
 def test_a_server_that_ended_by_itself_is_not_passed_over(
