@@ -20,6 +20,16 @@ def started_by(pid: int) -> set[psutil.Process]:
         return set()
 
 
+def with_variable(name: str, value: str) -> set[psutil.Process]:
+    """Return the processes in whose environment the variable has this value, as far as environments can be read."""
+    entry, found = f"{name}={value}".encode(), set()
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError, psutil.Error):
+            if entry in environment.read_bytes().split(b"\0"):
+                found.add(psutil.Process(int(environment.parent.name)))
+    return found
+
+
 def _has_no_children(pid: int) -> bool:
     """Return whether the kernel lists no child of any thread of the process. Much faster than to look at all processes, so that
     several nodes are killed at nearly one instant. False if the kernel has no such lists."""

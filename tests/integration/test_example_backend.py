@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from tests.mounted import possible
+from zab_chaos.faults import process_tree
+from zab_chaos.harness.backends.system.deployment import RUN_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "backend"
@@ -210,6 +212,18 @@ class Variant(examplekv.ExampleKV):
         return [python, "-c", IGNORES_SIGTERM, *script]
 """
 
+# It ends at once, and the server goes on in the background.
+DAEMON = """
+import shlex
+import examplekv
+
+class Variant(examplekv.ExampleKV):
+    name = "variant"
+
+    def command(self, place, defect):
+        return ["sh", "-c", f"setsid {shlex.join(super().command(place, defect))} & exit 0"]
+"""
+
 # A client reads what nobody has written and later, by a mistake of the backend, returns something that is no outcome.
 WRONG_TWICE = """
 import examplekv
@@ -317,6 +331,18 @@ def test_a_mistake_of_the_backend_does_not_hide_a_violation_before_it(
     assert [name for name, verdict in judgements(answer).items() if verdict == "VIOLATION"] == ["linearizable keys"]
     assert "linearizable keys (" in said
     assert "HARNESS-ERROR  (exit 3)  what was recorded until then violates linearizable keys" in said
+
+
+def test_a_server_that_goes_to_the_background_does_not_outlive_the_run(
+    variant: Callable[[str], dict[str, str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "cuts.toml"
+    path.write_text(ONE_CUT)
+    code, answer, said = zab(variant(DAEMON), tmp_path, "run", str(path), "--on", "variant")
+    assert (code, answer["verdict"]) == (3, "HARNESS-ERROR")
+    assert "the command must stay in the foreground" in answer["reasons"][0]
+    assert re.search(r"killed what the nodes had left behind: \d+, \d+, \d+", said), said
+    assert process_tree.with_variable(RUN_VARIABLE, answer["folder"]) == set()
 
 
 def test_nodes_that_tell_each_other_their_addresses_can_be_cut_off(

@@ -14,6 +14,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from zab_chaos.faults import process_tree
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.network import Pair
@@ -23,7 +24,7 @@ from zab_chaos.harness.backends.backend import RunOptions
 from zab_chaos.harness.backends.ensemble_state import listed_nodes
 from zab_chaos.harness.backends.processes.deployment import HOST, Link, ProcessDeployment
 from zab_chaos.harness.backends.processes.disks import Disks
-from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
+from zab_chaos.harness.backends.processes.life import KILL_SECONDS, Life, ProcessLife, launch
 from zab_chaos.harness.backends.processes.released_cluster import ReleasedCluster
 from zab_chaos.harness.backends.run_releases import RunReleases
 from zab_chaos.harness.backends.system.clients import Client, SystemClient
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from zab_chaos.harness.backends.system.backend import PeerPort, Place, SystemBackend
 
 DELIVERED_SECONDS = 3.0  # within which followers deliver what the last reads have added
+RUN_VARIABLE = "ZAB_RUN"  # has the run's folder, in the environment of everything that a node starts
 READS_SECONDS = 2.0  # within which a node that accepts clients has found out whether its files are damaged
 
 
@@ -233,7 +235,7 @@ class SystemCluster(ReleasedCluster):
             raise ClusterError(f"`command` must return a list, such as ['server', '--port', '7000'], not {command!r}")
         if node in self._damaged:
             self._on_damaged_files[node, number] = None
-        environment = called("environment", self._backend.environment)
+        environment = {**called("environment", self._backend.environment), RUN_VARIABLE: str(self._folder.path)}
         process = launch(node, tied(*map(str, command)), log, self._folder.path, environment)
         return ProcessLife(node, number, process, log, stop_signal=self._backend.stop_signal)
 
@@ -291,6 +293,16 @@ class SystemDeployment(ProcessDeployment):
         self.cluster = SystemCluster(
             self._backend, places, self.folder, self._disks, self._reads, self._records, self._releases
         )
+        stack.callback(self._kill_leftovers)
+
+    def _kill_leftovers(self) -> None:
+        """Kill what the nodes' commands have left behind, such as a server that they started in the background."""
+        left = process_tree.with_variable(RUN_VARIABLE, str(self.folder.path))
+        process_tree.send(left, signal.SIGKILL)
+        if left:
+            wait_until(lambda: not any(map(process_tree.runs, left)), KILL_SECONDS)
+            pids = ", ".join(str(one.pid) for one in sorted(left, key=lambda one: one.pid))
+            self._display.say(f"killed what the nodes had left behind: {pids}")
 
     def _peer_ports(self, nodes: Sequence[int], stack: ExitStack) -> "list[dict[int, PeerPort]]":
         """Put proxies between the nodes. Return, for each port at which they listen for each other, that of each node."""
