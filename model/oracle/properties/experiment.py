@@ -149,7 +149,8 @@ def _why(event: Inject | Heal) -> str:
     if killed and isinstance(event, Inject) and event.do in STOPS:
         return f": asked to end, {node_names(killed)} did not, and had to be killed"
     ends = [f"node {node} with {shown['exit']}" for node, shown in ended.items() if shown["exit"]]
-    return f"; exit status: {', '.join(ends)}" if ends else ""
+    expected = ", where 0 was expected" if isinstance(event, Inject) and event.do in STOPS else ""
+    return f"; exit status: {', '.join(ends)}{expected}" if ends else ""
 
 
 class TraceIntegrity(Checker):

@@ -346,7 +346,7 @@ def test_how_a_process_ended_is_the_reason_why_a_stop_is_not_confirmed() -> None
     story.heal()
     story.settle()
     first, *_ = finish(feed(story, faults_first=False), story).property("fault took effect").violations
-    assert first.words == "fault 1 (stop) was not confirmed; exit status: node 2 with 1"
+    assert first.words == "fault 1 (stop) was not confirmed; exit status: node 2 with 1, where 0 was expected"
 
 
 def test_a_process_that_does_not_end_when_it_is_asked_is_named() -> None:
