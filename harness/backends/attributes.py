@@ -1,6 +1,6 @@
 """What the attributes of a backend must be. Other packages' authors set them, and nothing but this checks their types."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from signal import Signals
 from typing import Any
 
@@ -27,7 +27,7 @@ def _asks_to_end(value: object) -> bool:
 
 
 def _are_operations(value: object) -> bool:
-    return isinstance(value, Collection) and bool(value) and all(one in _KNOWN for one in value)
+    return isinstance(value, Set) and bool(value) and all(one in _KNOWN for one in value)
 
 
 def _are_abilities(value: object) -> bool:

@@ -153,6 +153,7 @@ class WrongFiles(Script):
 class WrongTypes(Script):
     """Mistakes of an author that a type checker would find."""
 
+    operations: ClassVar = ["get", "set"]  # type: ignore[assignment]
     data_files: ClassVar = ["wal/*.wal"]
     other_ports = "1"  # type: ignore[assignment]
     survives_wipe = "no"  # type: ignore[assignment]
@@ -162,7 +163,9 @@ class WrongTypes(Script):
 
 def test_all_attributes_of_a_wrong_type_are_named() -> None:
     assert wrong_attributes(Files(), Files.forms) == []
-    assert wrong_attributes(WrongTypes(), WrongTypes.forms) == [
+    operations, *others = wrong_attributes(WrongTypes(), WrongTypes.forms)
+    assert re.fullmatch(r"`operations` must be a set of names out of .*, not \['get', 'set'\]", operations)
+    assert others == [
         "`survives_wipe` must be True or False, not 'no'",
         "`other_ports` must be a whole number from 0 on, not '1'",
         "`data_files` must be a dict of texts, such as {'name': 'text'}, not ['wal/*.wal']",
