@@ -39,7 +39,7 @@ class Failed(Wire, frozen=True, tag="failed", gc=False):
     """
 
     error: str
-    words: str
+    words: str = ""
     zxid: Zxid = ZERO
 
 

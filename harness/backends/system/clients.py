@@ -11,7 +11,17 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from zab_chaos.harness.backends.system.mistakes import BackendMistake, called, describe
+from zab_chaos.harness.backends.system.mistakes import (
+    CALL_SECONDS,
+    BackendMistake,
+    ClientAnswers,
+    Unreachable,
+    called,
+    describe,
+    place_of_thread,
+    place_of_type,
+    shown,
+)
 from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.transaction import Committed, ListTransaction, Outcome, ReadList, Request, Transaction
@@ -19,7 +29,7 @@ from zab_chaos.harness.errors import BadInput
 from zab_chaos.node.clients.protocol import CLIENT_CLOSED
 from zab_chaos.node.core.zxid import ZERO
 from zab_chaos.node.tree.outcomes import Failed, Ok, Unknown
-from zab_chaos.node.tree.refusal import CONFLICT, ERRORS, NO_LEADER, STATE_ERRORS
+from zab_chaos.node.tree.refusal import CONFLICT, ERRORS, NO_LEADER, NO_NODE, STATE_ERRORS
 from zab_chaos.node.tree.requests import ANY, Create, Get, Set
 
 HANG_UP_SECONDS = 1.0
@@ -61,9 +71,18 @@ class Client(ABC):
 class BlockingClient(Client):
     """A client that blocks until the answer comes: `ask` is called in the client's own thread."""
 
+    _own_thread: threading.Thread | None = None  # until `__init__` is called
+
     def __init__(self) -> None:
         self._requests: queue.SimpleQueue[tuple[Request, ThenOrRaised] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._run, name="client", daemon=True).start()
+        self._asking = False
+        self._own_thread = threading.Thread(target=self._run, name="client", daemon=True)
+        self._own_thread.start()
+
+    @property
+    def waits(self) -> str | None:
+        """Where in the backend's code `ask` is, in words that may be empty; None if it has returned."""
+        return place_of_thread(self._own_thread, "`ask` waits in") if self._own_thread and self._asking else None
 
     @abstractmethod
     def ask(self, request: Request) -> Outcome:
@@ -82,25 +101,30 @@ class BlockingClient(Client):
     def _run(self) -> None:
         while (submitted := self._requests.get()) is not None:
             request, then = submitted
+            self._asking = True
             try:
                 outcome: Outcome | Exception = self.ask(request)
             except Exception as error:
                 outcome = error
+            self._asking = False
             then(outcome)
 
 
 class AsyncClient(Client):
     """A client that uses asyncio: `connect`, `ask` and `hang_up` run in an event loop, in the client's own thread."""
 
+    _own_thread: threading.Thread | None = None  # until `__init__` is called
+
     def __init__(self, timeout: float) -> None:
         """Connect within `timeout` seconds. Raises OSError, also in place of any other exception of `connect`."""
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._run, name="client", daemon=True).start()
+        self._own_thread = threading.Thread(target=self._run, name="client", daemon=True)
+        self._own_thread.start()
         try:
-            asyncio.run_coroutine_threadsafe(asyncio.wait_for(self.connect(), timeout), self._loop).result()
+            asyncio.run_coroutine_threadsafe(self._connect(timeout), self._loop).result()
         except Exception as error:
             self.close()
-            raise error if isinstance(error, OSError) else ConnectionError(describe(error)) from error
+            raise error if isinstance(error, OSError) else Unreachable(describe(error)) from error
 
     @abstractmethod
     async def connect(self) -> None:
@@ -119,6 +143,10 @@ class AsyncClient(Client):
     def close(self) -> None:
         """Have the thread hang up and end. It is not waited for."""
         self._loop.call_soon_threadsafe(self._loop.stop)
+
+    async def _connect(self, timeout: float) -> None:
+        async with asyncio.timeout(timeout):
+            await self.connect()
 
     async def _ask(self, request: Request, then: ThenOrRaised) -> None:
         try:
@@ -142,43 +170,70 @@ class _PendingRequest:
     answers: "queue.SimpleQueue[Outcome | Exception]" = field(default_factory=queue.SimpleQueue)
 
 
-def _require_valid(request: Request, outcome: object) -> None:
-    """Raise TypeError if a backend's client returned something that is no outcome, ValueError if the error is unknown."""
-    expected, ok = (Committed, "committed") if isinstance(request, Transaction | ListTransaction) else (Ok, "done")
-    if not isinstance(outcome, expected | Failed | Unknown):
-        raise TypeError(
-            f"a client's answer to {_operation_name(request)} must be {ok}(...), Failed(...) or Unknown(...), not {outcome!r}"
-        )
+_DONE = {  # by kind of request: how `done` answers it, and which of its arguments must not be missing
+    "get": ("done(value, version)", "value"),
+    **dict.fromkeys(("set", "cas", "create", "exists", "check"), ("done(version=...)", "")),
+    "sequential": ("done(path=...)", "path"),
+    "delete": ("done()", ""),
+}
+
+
+def _wrong(request: Request, outcome: object) -> str | None:
+    """Return in words what is wrong with the answer of a backend's client; None if nothing is."""
+    if isinstance(outcome, Failed):
+        return _wrong_failure(outcome, transaction=isinstance(request, Transaction | ListTransaction))
+    if isinstance(outcome, Unknown):
+        why: object = outcome.why
+        return None if isinstance(why, str) else f"must have a text in Unknown(...), not {shown(why)}"
     if isinstance(request, Transaction | ListTransaction):
-        _require_valid_transaction(request, outcome)
-    if isinstance(outcome, Ok):
-        for name, value, kind in (
-            ("value", outcome.data, bytes),
-            ("version", outcome.version, int),
-            ("path", outcome.path, str),
-        ):
-            if value is not None and not isinstance(value, kind):
-                raise TypeError(f"the {name} in done(...) must be {kind.__name__} or None, not {value!r}")
-    if isinstance(outcome, Failed) and outcome.error not in ERRORS:
-        raise ValueError(
-            f"{outcome!r}: a client's errors are {', '.join(map(repr, ERRORS))}; what may have an effect is Unknown"
-        )
+        return _wrong_values(request, outcome) if isinstance(outcome, Committed) else _no_outcome("committed", outcome)
+    return _wrong_done(_operation_name(request), outcome) if isinstance(outcome, Ok) else _no_outcome("done", outcome)
 
 
-def _require_valid_transaction(request: Transaction | ListTransaction, outcome: object) -> None:
-    if isinstance(outcome, Committed):
-        lists = isinstance(request, ListTransaction)
-        reads = sum(isinstance(step, Get | ReadList) for step in request.steps)
-        what, fits = ("a list of ints", _is_list) if lists else ("a value", _is_value)
-        allowed = "which is empty for a key without a list" if lists else "bytes or None"
-        values = outcome.values
-        if not isinstance(values, list | tuple) or len(values) != reads or not all(map(fits, values)):
-            raise TypeError(f"committed(...) must have {what} for each of the {reads} reads, {allowed}, not {values!r}")
-    if isinstance(outcome, Failed) and outcome.error in STATE_ERRORS:
-        raise ValueError(
-            f"{outcome!r}: no key is a reason to refuse a transaction without conditions; if it was rolled back, "
-            f"the error is {CONFLICT!r}"
+def _no_outcome(ok: str, outcome: object) -> str:
+    return f"must be {ok}(...), Failed(...) or Unknown(...), not {shown(outcome)}"
+
+
+def _wrong_done(kind: str, outcome: Ok) -> str | None:
+    call, required = _DONE.get(kind, ("done(...)", ""))
+    arguments: tuple[tuple[str, object, type, str], ...] = (
+        ("value", outcome.data, bytes, "bytes"),
+        ("version", outcome.version, int, "a whole number from 0 on"),
+        ("path", outcome.path, str, "a text"),
+    )
+    for name, value, form, words in arguments:
+        if value is None and name != required:
+            continue
+        if not isinstance(value, form) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
+            missing = "" if (kind, value) != ("get", None) else f". If there is no such key, return Failed({NO_NODE!r})"
+            return f"is {call}, in which the {name} must be {words}, not {shown(value)}{missing}"
+    return None
+
+
+def _wrong_failure(outcome: Failed, *, transaction: bool) -> str | None:
+    words: object = outcome.words
+    if not isinstance(words, str):
+        return f"must have texts in Failed(...), not {shown(words)}"
+    if outcome.error not in ERRORS:
+        errors = ", ".join(map(repr, ERRORS))
+        return f"is {shown(outcome)}, but the errors are {errors}; what may have an effect is Unknown"
+    if transaction and outcome.error in STATE_ERRORS:
+        return (
+            f"is {shown(outcome)}, but no key is a reason to refuse a transaction without conditions; if it was rolled "
+            f"back, the error is {CONFLICT!r}"
         )
+    return None
+
+
+def _wrong_values(request: Transaction | ListTransaction, outcome: Committed) -> str | None:
+    lists = isinstance(request, ListTransaction)
+    reads = sum(isinstance(step, Get | ReadList) for step in request.steps)
+    what, fits = ("a list of ints", _is_list) if lists else ("a value", _is_value)
+    allowed = "which is empty for a key without a list" if lists else "bytes or None"
+    values = outcome.values
+    if not isinstance(values, list | tuple) or len(values) != reads or not all(map(fits, values)):
+        return f"must have {what} in committed(...) for each of the {reads} reads, {allowed}, not {shown(values)}"
+    return None
 
 
 def _is_value(value: object) -> bool:
@@ -207,28 +262,45 @@ class SystemClient:
     `connect` has, for each node, a function that returns a new client. `operations`: what the clients can be asked for; None
     means everything. `versions`: those of a system whose versions do not count. It belongs to one thread.
 
-    `lock`: held while an outcome is told; a load, whose clients' threads have one record, sets its own. `mistake`: the latest
-    exception of a backend's client, if nothing came so far but exceptions other than OSErrors; else None.
+    `answers`: is told what comes. `lock`: held while an outcome is told; a load, whose clients' threads have one record, sets
+    its own.
     """
 
     def __init__(
         self, connect: Mapping[int, Callable[[], Client]], number: int, node: int, timeout: float, *,
         operations: Collection[str] | None = None, versions: VersionNumbers | None = None,
+        answers: ClientAnswers | None = None,
     ) -> None:  # fmt: skip
         self.number = number
         self.node = node
         self.lock: AbstractContextManager[object] = nullcontext()
-        self.mistake: Exception | None = None
         self._connect = connect
         self._timeout = timeout
         self._operations = operations
         self._versions = versions
+        self._answers = answers or ClientAnswers()
         self._client: Client | None = None
         self._client_node = node
         self._seq = 0
-        self._only_mistakes = True
+        self._only_mistakes = True  # nothing came so far but exceptions other than OSErrors, or no answer at all
+        self._raised: Exception | None = None  # the latest such exception
+        # The first client that did not answer in time, if `ask` had not returned then, and when that was.
+        self._overdue: tuple[BlockingClient, float] | None = None
+        self._unreachable: BaseException | None = None  # the exception of `client` for which the node can't be reached
         self._unsent: deque[_PendingRequest] = deque()
         self._waiting: deque[_PendingRequest] = deque()  # also those that are unsent
+
+    @property
+    def mistake(self) -> str | None:
+        """What `ask` of the backend has done, in words, if nothing came so far but exceptions other than OSErrors, or if it
+        has not returned long after the first timeout; else None."""
+        if not self._only_mistakes:
+            return None
+        if self._overdue is not None:
+            client, since = self._overdue
+            where = client.waits if time.monotonic() - since >= CALL_SECONDS else None
+            return None if where is None else f"not returned {CALL_SECONDS:g} s after its timeout{where}"
+        return f"raised {describe(self._raised)}" if self._raised is not None else None
 
     @property
     def connected(self) -> bool:
@@ -273,7 +345,7 @@ class SystemClient:
             self._take(pending.answers.get(timeout=max(0.0, min(timeout, left))))
         except queue.Empty:
             if left <= timeout:
-                self._take(Unknown(f"no answer within {self._timeout:g} s"))
+                self._take_none()
 
     def move(self, node: int, now: int) -> None:
         """Use another node for what is sent from now on."""
@@ -286,9 +358,11 @@ class SystemClient:
 
     def close(self) -> None:
         """Close the backend's client. Outstanding requests become unknown."""
-        self._close_client()
-        while self._waiting:
-            self._complete_first(Unknown(CLIENT_CLOSED))
+        try:
+            self._close_client()
+        finally:
+            while self._waiting:
+                self._complete_first(Unknown(CLIENT_CLOSED))
 
     def _send(self, pending: _PendingRequest) -> None:
         if self._client_node != self.node:
@@ -300,8 +374,15 @@ class SystemClient:
                     raise BackendMistake(
                         f"`client` of the backend must return a BlockingClient or AsyncClient, not {client!r}"
                     )
+                if isinstance(client, BlockingClient | AsyncClient) and client._own_thread is None:
+                    raise BackendMistake(
+                        f"`__init__` of {type(client).__name__}{place_of_type(client, '__init__')} must call "
+                        f"super().__init__({'timeout' if isinstance(client, AsyncClient) else ''})"
+                    )
                 self._client, self._client_node = client, self.node
+                self._unreachable = None
         except OSError as error:
+            self._unreachable = error.__cause__ if isinstance(error, Unreachable) else error
             pending.answers.put(Failed(NO_LEADER, f"node {self.node} can't be reached: {error}"))
             return
         request: Request = pending.operation.request
@@ -310,18 +391,40 @@ class SystemClient:
         )
 
     def _take(self, outcome: Outcome | Exception) -> None:
-        """Take the outcome of the oldest request, or the exception that there was instead."""
+        """Take the outcome of the oldest request, or the exception that there was instead. Raises BackendMistake if it is no
+        outcome of this request."""
+        request: Request = self._waiting[0].operation.request
         raised = outcome if isinstance(outcome, Exception) else None
         self._only_mistakes &= raised is not None and not isinstance(raised, OSError)
-        self.mistake = raised if self._only_mistakes else None
+        self._raised = raised
         if isinstance(outcome, Exception):
             outcome = Unknown(describe(outcome))
         if self._versions is not None:
             outcome = self._versions.recorded(outcome)
-        _require_valid(self._waiting[0].operation.request, outcome)
+        wrong = _wrong(request, outcome)
+        if wrong is not None:
+            answered = f"`ask` of the backend{place_of_type(self._client, 'ask')}"
+            raise BackendMistake(f"{answered}: the answer to {_operation_name(request)} {wrong}")
+        if self._client is None and self._unreachable is not None:
+            self._answers.add_unreachable(self._unreachable)
+        else:
+            self._answers.add(_operation_name(request), outcome, raised)
         self._complete_first(outcome)
         if isinstance(outcome, Unknown) or (isinstance(outcome, Failed) and outcome.error == NO_LEADER):
             self._move_to_next_node()
+
+    def _take_none(self) -> None:
+        """The oldest request was not answered in time."""
+        where = self._client.waits if isinstance(self._client, BlockingClient) else None
+        if self._overdue is not None and self._overdue[0].waits is None:
+            self._only_mistakes = False  # it has returned after all
+        if isinstance(self._client, BlockingClient) and where is not None:
+            self._overdue = self._overdue or (self._client, time.monotonic())
+        else:
+            self._only_mistakes = False
+        self._answers.add_none()
+        self._complete_first(Unknown(f"no answer within {self._timeout:g} s{where or ''}"))
+        self._move_to_next_node()
 
     def _complete_first(self, outcome: Outcome) -> None:
         operation = self._waiting.popleft().operation
@@ -338,4 +441,5 @@ class SystemClient:
     def _close_client(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            client.close()
+            with suppress(OSError):  # the connection may be broken already
+                called("hang_up", client.close, os_errors=True)

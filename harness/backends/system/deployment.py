@@ -31,14 +31,23 @@ from zab_chaos.harness.backends.system.clients import Client, SystemClient
 from zab_chaos.harness.backends.system.final_checks import KINDS, TIMEOUT_SECONDS, FinalChecks
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.lists import ListKeys
-from zab_chaos.harness.backends.system.mistakes import BackendMistake, TimedCalls, called, describe
+from zab_chaos.harness.backends.system.mistakes import (
+    ADVICE,
+    CALL_SECONDS,
+    BackendMistake,
+    ClientAnswers,
+    TimedCalls,
+    Unreachable,
+    called,
+    describe,
+    shown,
+)
 from zab_chaos.harness.backends.system.records import NOTHING, Records
 from zab_chaos.harness.backends.system.shared_addresses import SharedAddresses
 from zab_chaos.harness.backends.system.versions import VersionNumbers
 from zab_chaos.harness.backends.system.workload import RAISED_SECONDS, SystemLoad
 from zab_chaos.harness.client.transaction import Committed, ListTransaction, Outcome, ReadList, Request
 from zab_chaos.harness.client.transport import SocketLine
-from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.connections import (
     Address,
     connection,
@@ -191,8 +200,8 @@ class SystemCluster(ReleasedCluster):
                 f"`leader` of the backend has raised {describe(error)}. If no node says who leads, it must return None"
             )
             raise BackendMistake(words) from error
-        if leader is not None and leader not in self.nodes:
-            raise ClusterError(f"`leader` must return the number of a node or None, not {leader!r}")
+        if leader is not None and (isinstance(leader, bool) or leader not in self.nodes):
+            raise ClusterError(f"`leader` must return the number of a node or None, not {shown(leader)}")
         return leader
 
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
@@ -235,7 +244,15 @@ class SystemCluster(ReleasedCluster):
             raise ClusterError(f"`command` must return a list, such as ['server', '--port', '7000'], not {command!r}")
         if node in self._damaged:
             self._on_damaged_files[node, number] = None
-        environment = {**called("environment", self._backend.environment), RUN_VARIABLE: str(self._folder.path)}
+        environment = called("environment", self._backend.environment)
+        if not isinstance(environment, Mapping):
+            raise ClusterError(f"`environment` must return a dict of texts, not {shown(environment)}")
+        for key, value in environment.items():
+            if not (isinstance(key, str) and isinstance(value, str)):
+                raise ClusterError(
+                    f"`environment` must return a dict of texts, but {key!r} has the value {shown(value)}"
+                )
+        environment = {**environment, RUN_VARIABLE: str(self._folder.path)}
         process = launch(node, tied(*map(str, command)), log, self._folder.path, environment)
         return ProcessLife(node, number, process, log, stop_signal=self._backend.stop_signal)
 
@@ -256,6 +273,8 @@ class SystemDeployment(ProcessDeployment):
         self._releases = backend.run_releases(scenario, options)
         self._versions = VersionNumbers() if backend.opaque_versions else None
         self._lists = ListKeys(scenario.workload.keys)
+        self._calls = TimedCalls()
+        self._answers = ClientAnswers()
         asked = load_parameters(scenario).kinds
         keys = [] if asked <= {*LISTS} else [key_path(key) for key in range(scenario.workload.keys)]
         if keys:
@@ -361,6 +380,10 @@ class SystemDeployment(ProcessDeployment):
 
     def on_healed(self) -> None:
         self._final_checks.begin()
+        if "cas" in self._backend.operations and self._answers.unversioned:
+            self._display.say(
+                "the answers to writes have no versions, although `cas` is in `operations`: they are judged by values only"
+            )
 
     @property
     def addresses(self) -> dict[int, str]:
@@ -372,17 +395,23 @@ class SystemDeployment(ProcessDeployment):
     def _client(self, number: int, node: int, timeout: float) -> SystemClient:
         connect = {each: partial(self._connect, place, timeout) for each, place in self.cluster.places.items()}
         operations, versions = self._backend.operations, self._versions
-        return SystemClient(connect, number, node, timeout, operations=operations, versions=versions)
+        return SystemClient(
+            connect, number, node, timeout, operations=operations, versions=versions, answers=self._answers
+        )
 
     def _connect(self, place: "Place", timeout: float) -> Client:
         """Return a new client of a node. Many libraries have exceptions of their own for a node that can't be reached: once a
         client has connected, each of them means that."""
-        try:
-            client = self._backend.client(place, timeout)
-        except Exception as error:
-            if self._connected and not isinstance(error, OSError | HarnessError):
-                raise ConnectionError(describe(error)) from error
-            raise
+
+        def connect() -> Client:
+            try:
+                return self._backend.client(place, timeout)
+            except Exception as error:
+                if self._connected and not isinstance(error, OSError):
+                    raise Unreachable(describe(error)) from error
+                raise
+
+        client = self._calls.call("client", connect, timeout + CALL_SECONDS, "within its timeout")
         self._connected = True
         return client
 
@@ -438,14 +467,22 @@ class SystemDeployment(ProcessDeployment):
         return [node for node in self.cluster.nodes if self.cluster.status(node, 0.5) is None]
 
     def disagreement(self) -> str | None:
+        self._answers.begin_look()
         silent = self._silent()
         if silent:
             return f"no answer from {listed_nodes(silent)}"
         why = self._final_checks.disagreement()
+        if why is None or self._final_checks.differ:
+            self._answers.begin_look()  # no answer that is missing is the reason
         # The last reads may be transactions, too, which followers deliver after the leader has answered.
         if why is None:
             wait_until(lambda: self._undelivered() is None, DELIVERED_SECONDS)
         return why or self._undelivered()
+
+    def on_not_converged(self) -> None:
+        """Raise BackendMistake if the last look shows nothing but mistakes of the backend: it would be a violation else."""
+        if (mistake := self._answers.mistake) is not None:
+            raise BackendMistake(f"it is not known whether the nodes have converged: {mistake}. {ADVICE}")
 
     def _undelivered(self) -> str | None:
         """Return in words which nodes have recorded different last deliveries; None if they record none, or the same."""

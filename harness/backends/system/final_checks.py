@@ -52,6 +52,7 @@ class FinalChecks:
         self._appended = appended
         self._lists = lists
         self._clients = 0  # the number of clients used so far
+        self.differ = False  # whether two nodes have last shown different values
         self.begin()
 
     def begin(self) -> None:
@@ -69,6 +70,7 @@ class FinalChecks:
 
     def _difference(self) -> str | None:
         """Return in words the first key that can't be read through all nodes with the same value, or None."""
+        self.differ = False
         workload = set(self._keys)
         others = [path for path in self._written() if path not in workload][-MAX_KEYS:]
         asked: dict[str, Request] = {path: Get(path) for path in (*self._keys, *others)}
@@ -80,6 +82,7 @@ class FinalChecks:
             if unread:
                 return f"{path} can't be read through {listed_nodes(unread)}: {found[unread[0]]}"
             if len({_value(outcome) for outcome in found.values()}) > 1:
+                self.differ = True
                 return f"{path} is not the same through {listed_nodes(self._nodes())}"
         return None
 

@@ -11,7 +11,7 @@ from zab_chaos.harness.backends.system.agenda import SystemAgenda
 from zab_chaos.harness.backends.system.clients import SystemClient
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.lists import ListKeys
-from zab_chaos.harness.backends.system.mistakes import CALL_SECONDS, BackendMistake, describe, place_of_thread
+from zab_chaos.harness.backends.system.mistakes import ADVICE, CALL_SECONDS, BackendMistake, place_of_thread
 from zab_chaos.harness.client.transaction import ListTransaction
 from zab_chaos.harness.results.final_state import StateByNode
 from zab_chaos.harness.workload.open_loop import Counters, Lane, OpenLoop
@@ -106,15 +106,23 @@ class SystemLoad(ThreadedLoad):
                 self._turn(client, lane)
                 if self._loop.begun:
                     self._begun.set()
-                elif client.mistake is not None and time.monotonic() - begun >= self._patience:
-                    self._raise_mistake(client.mistake)
+                elif (took := time.monotonic() - begun) >= self._patience and (mistake := client.mistake) is not None:
+                    raise BackendMistake(
+                        f"no request was answered for {took:.0f} s, because `ask` has {mistake}. {ADVICE}"
+                    )
             while client.outstanding and time.monotonic() < self._grace_end:
                 client.poll(POLL_SECONDS)
-        except Exception as error:  # `_raise` raises it in the main thread
-            self._error = error
-            self._begun.set()
-        finally:
+        except Exception as error:
+            self._fail(error)
+        try:
             client.close()
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Note the first error, which `_raise` raises in the main thread."""
+        self._error = self._error or error
+        self._begun.set()
 
     def _turn(self, client: SystemClient, lane: Lane) -> None:
         """Wait for the answer to the client's request. If it has none, submit the next one, or wait until that is due."""
@@ -128,10 +136,3 @@ class SystemLoad(ThreadedLoad):
             self.answered = self._loop.answered
         if not client.outstanding:
             self._stopping.wait(POLL_SECONDS if due is None else min(POLL_SECONDS, (due - now) / 1e9))
-
-    def _raise_mistake(self, raised: Exception) -> None:
-        raise BackendMistake(
-            f"no request was answered for {self._patience:g} s, because `ask` has raised {describe(raised)}. "
-            "This is a mistake in the backend's client, not in the system. If an answer may come later, return "
-            "Unknown(...), or raise OSError"
-        ) from raised

@@ -87,7 +87,10 @@ def test_a_client_is_closed_while_it_waits_and_leaves_nothing_running(recwarn: p
 
 @pytest.mark.parametrize(
     ("fails", "words"),
-    [(ConnectionRefusedError("no"), "no"), (ValueError("no servers"), "ValueError: no servers")],
+    [
+        (ConnectionRefusedError("no"), "no"),
+        (ValueError("no servers"), f"ValueError: no servers (raised in {Path(__file__).name}"),
+    ],
     ids=["oserror", "of-the-library"],
 )
 def test_a_client_that_can_not_connect(tmp_path: Path, fails: Exception, words: str) -> None:

@@ -1,6 +1,7 @@
 """The checks at the end of a foreign system's run: the keys are read through each node, and written once more."""
 
 import json
+import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -32,6 +33,7 @@ from zab_chaos.harness.backends.system import (
     Transaction,
     Unknown,
     committed,
+    deployment,
     done,
 )
 from zab_chaos.harness.backends.system.clients import ThenOrRaised
@@ -64,7 +66,8 @@ class Dicts(SystemBackend):
         self.asked: list[tuple[int, str]] = []
         self.refusing: set[int] = set()
         self.stuck: set[str] = set()
-        self.hanging = ""  # kind of operations that hang
+        self.hanging = self.raising = ""  # kinds of operations that hang, and for which the client raises an exception
+        self.raising_at = ""  # the key for which it raises one
         self.served: list[str] = []  # kinds, in the order in which they were served
 
     def command(self, place: Place, defect: str | None) -> Sequence[str]:
@@ -80,6 +83,13 @@ def kind_of(request: Request) -> str:
     return "cas" if isinstance(request, Set) and request.version >= 0 else type(request).__name__.lower()
 
 
+def raised(error: Exception) -> Exception:
+    try:
+        raise error
+    except KeyError as caught:
+        return caught
+
+
 class OfDict(Client):
     def __init__(self, backend: Dicts, node: int) -> None:
         self._backend, self._node = backend, node
@@ -88,6 +98,8 @@ class OfDict(Client):
         kind = kind_of(request)
         if kind == self._backend.hanging:
             return then(Unknown("it hangs"))
+        if kind == self._backend.raising or getattr(request, "path", None) == self._backend.raising_at:
+            return then(raised(KeyError("x")))
         self._backend.served.append(kind)
         if isinstance(request, Transaction):
             return then(committed([b"" for step in request.steps if isinstance(step, Get)]))
@@ -211,6 +223,92 @@ def test_whatever_a_client_raises_means_that_its_node_cant_be_reached_once_one_h
     run.write(Set("/key-0", b"1"))
     monkeypatch.setattr(run.backend, "client", raises)
     assert "node 1 can't be reached: KeyError: 'no route' (raised in" in str(run.deployment.disagreement())
+    with pytest.raises(
+        BackendMistake, match=r"nodes have converged: `client` .* raised KeyError: 'no route' \(raised in"
+    ):
+        run.deployment.on_not_converged()
+
+
+def test_a_system_that_does_not_serve_is_not_excused_by_a_mistake_before_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.deployment._answers.add("get", Unknown(""), KeyError("x"))
+    run.backend.stuck = {"/key-1"}
+    assert run.deployment.disagreement() == "no node takes a write of /key-1: Unknown(why='it hangs')"
+    run.deployment.on_not_converged()
+
+
+def test_nodes_that_differ_are_not_excused_by_a_mistake(run: Run) -> None:
+    run.backend.held[1] = {"/key-0": b"1", "/key-1": b"1"}
+    run.backend.held[2] = {"/key-0": b"2", "/key-1": b"1"}
+    run.backend.raising_at = "/key-1"
+    assert run.deployment.disagreement() == "/key-0 is not the same through node-1, node-2"
+    run.deployment.on_not_converged()
+    run.backend.held[2] = run.backend.held[1]
+    assert "/key-1 can't be read" in str(run.deployment.disagreement())
+    with pytest.raises(BackendMistake):
+        run.deployment.on_not_converged()
+
+
+@pytest.mark.parametrize("said", [ConnectionError("refused"), KeyError("x")])
+def test_an_exception_that_the_backend_has_turned_into_an_oserror_is_no_mistake(
+    said: Exception, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(place: Place, timeout: float) -> Client:
+        try:
+            raise said
+        except Exception as error:
+            raise ConnectionError("can't be reached") from error
+
+    run.write(Set("/key-0", b"1"))
+    monkeypatch.setattr(run.backend, "client", refused)
+    assert run.deployment.disagreement() is not None
+    run.deployment.on_not_converged()
+
+
+def test_a_kind_of_operations_for_which_the_client_only_raises_exceptions_is_a_mistake(tmp_path: Path) -> None:
+    """It is not known whether the system serves them."""
+    run = Run(tmp_path, "cas")
+    run.write(Set("/key-0", b"1"))
+    run.backend.raising = "cas"
+    assert "no node serves an operation of the kind cas: Unknown(why=\"KeyError: 'x'" in str(
+        run.deployment.disagreement()
+    )
+    with pytest.raises(
+        BackendMistake, match=r"`ask` of the backend has raised KeyError: 'x'.* when it was asked for cas"
+    ):
+        run.deployment.on_not_converged()
+
+
+def test_a_client_that_connects_for_ever_is_a_mistake(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deployment, "CALL_SECONDS", -0.9)  # besides the client's timeout
+    ended = threading.Event()
+
+    def hangs(place: Place, timeout: float) -> Client:
+        ended.wait()
+        raise OSError
+
+    monkeypatch.setattr(run.backend, "client", hangs)
+    place = rf"\(it waits in {Path(__file__).name}, line {hangs.__code__.co_firstlineno + 1}\)"
+    try:
+        with pytest.raises(BackendMistake, match=rf"`client` .* {place}\. It must return within its timeout"):
+            run.write(Set("/key-0", b"1"))
+    finally:
+        ended.set()
+
+
+@pytest.mark.parametrize("operations", [{"get", "set"}, {"get", "set", "cas"}])
+def test_writes_without_versions_are_noted_if_conditions_name_versions(
+    run: Run, monkeypatch: pytest.MonkeyPatch, operations: set[str]
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(run.deployment._display, "say", said.append)
+    monkeypatch.setattr(run.backend, "operations", frozenset(operations))
+    run.deployment.on_healed()
+    assert said == []
+    run.write(Set("/key-0", b"1"))
+    run.deployment.on_healed()
+    assert len(said) == ("cas" in operations)
 
 
 def test_what_the_backend_sets_up_is_durable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The outcomes that a backend's client may return."""
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -9,12 +10,27 @@ from typing import Any
 import pytest
 
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
-from zab_chaos.harness.backends.system import Client, Create, Failed, Get, Request, Set, Unknown, done
+from zab_chaos.harness.backends.system import (
+    AsyncClient,
+    BlockingClient,
+    Client,
+    Create,
+    Failed,
+    Get,
+    Outcome,
+    Request,
+    Set,
+    Unknown,
+    done,
+)
 from zab_chaos.harness.backends.system.clients import SystemClient, ThenOrRaised
 from zab_chaos.harness.backends.system.history import HistoryFile
+from zab_chaos.harness.backends.system.mistakes import BackendMistake
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.node.tree.requests import Exists
+
+GET = Get("/a")
 
 
 class Says(Client):
@@ -27,11 +43,11 @@ class Says(Client):
     def close(self) -> None: ...
 
 
-def asked(folder: Path, answer: Any) -> list[Any]:
+def asked(folder: Path, answer: Any, request: Request = GET, kind: Callable[[Any], Client] = Says) -> list[Any]:
     history, told = HistoryFile(folder / "ops.jsonl", OutcomeCounts()), []
-    line = SocketLine(SystemClient({1: lambda: Says(answer)}, 1, 1, 1.0), history)
-    line.submit(Get("/a"), told.append)
-    line.wait(lambda: bool(told), 1.0)
+    line = SocketLine(SystemClient({1: lambda: kind(answer)}, 1, 1, 20.0), history)
+    line.submit(request, told.append)
+    line.wait(lambda: bool(told), 20.0)
     return told
 
 
@@ -47,7 +63,7 @@ def test_after_an_unknown_outcome_a_new_client_is_used(tmp_path: Path, nodes: li
     assert told == [Unknown("broken pipe"), done(b"1")]
 
 
-@pytest.mark.parametrize("answer", [done(b"1"), Failed("no node", ""), Unknown("who knows")])
+@pytest.mark.parametrize("answer", [done(b"1"), Failed("no node", ""), Failed("no node"), Unknown("who knows")])
 def test_each_kind_of_outcome_is_accepted(tmp_path: Path, answer: Any) -> None:
     assert asked(tmp_path, answer) == [answer]
 
@@ -73,22 +89,72 @@ def test_an_operation_that_the_backend_lacks_is_refused_and_not_recorded(
 
 
 def test_anything_else_is_an_error_that_names_it(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"must be done\(...\), Failed\(...\) or Unknown\(...\), not None"):
+    with pytest.raises(BackendMistake, match=r"must be done\(...\), Failed\(...\) or Unknown\(...\), not None"):
         asked(tmp_path, None)
 
 
-@pytest.mark.parametrize("wrong", [{"value": "text"}, {"version": "1"}, {"path": b"/a"}])
-def test_what_was_done_has_the_right_types(tmp_path: Path, wrong: Any) -> None:
-    """Otherwise the first to notice would be the judge, who could not read the record."""
+class Blocking(BlockingClient):
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+        super().__init__()
+
+    def ask(self, request: Request) -> Outcome:
+        answer: Outcome = self._answer
+        return answer
+
+
+def test_the_error_has_the_place_of_the_method(tmp_path: Path) -> None:
+    place = rf"{Path(__file__).name}, line {Blocking.ask.__code__.co_firstlineno}"
     with pytest.raises(
-        TypeError, match=rf"the {next(iter(wrong))} in done\(\.\.\.\) must be (bytes|int|str) or None, not"
+        BackendMistake, match=rf"^`ask` of the backend \({place}\): the answer to get must be .*, not None$"
     ):
-        asked(tmp_path, done(**wrong))
+        asked(tmp_path, None, kind=Blocking)
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer", "words"),
+    [
+        (Get("/a"), done("text"), r"get is done\(value, version\), in which the value must be bytes, not 'text'"),
+        (Get("/a"), done(), r"value must be bytes, not None\. If there is no such key, return Failed\('no node'\)"),
+        (Get("/a"), done("é" * 9999), r"not 'é{20,60}\.\.\.é{20,60}'$"),
+        (Get("/a"), done(b"", "1"), "version must be a whole number from 0 on, not '1'"),
+        (Get("/a"), done(b"", True), "version must be a whole number from 0 on, not True"),
+        (Get("/a"), done(b"", -1), "version must be a whole number from 0 on, not -1"),
+        (Set("/a", b""), done(0), r"set is done\(version=\.\.\.\), in which the value must be bytes, not 0"),
+        (Create("/a", b""), done(path=b"/a"), "path must be a text, not b'/a'"),
+        (Create("/a", b"", True), done(), "path must be a text, not None"),
+        (Get("/a"), Failed("no node", 5), r"must have texts in Failed\(\.\.\.\), not 5"),
+        (Get("/a"), Unknown(ValueError("x")), r"must have a text in Unknown\(\.\.\.\), not ValueError\('x'\)"),
+    ],
+)
+def test_an_answer_has_what_it_needs_in_the_right_types(
+    tmp_path: Path, request_: Request, answer: Any, words: str
+) -> None:
+    """Otherwise the first to notice would be the judge, who could not read the record."""
+    with pytest.raises(BackendMistake, match=words):
+        asked(tmp_path, answer, request_)
+
+
+@pytest.mark.parametrize(("base", "given"), [(BlockingClient, ""), (AsyncClient, "timeout")])
+def test_a_client_that_has_not_called_its_base_class_is_named(tmp_path: Path, base: type[Client], given: str) -> None:
+    class Forgetful(base):  # type: ignore[misc, valid-type]
+        def __init__(self, answer: Any) -> None:
+            self.answer = answer
+
+        def ask(self, request: Request) -> Outcome:
+            raise AssertionError
+
+        def connect(self) -> None: ...
+
+    line = Forgetful.__init__.__code__.co_firstlineno
+    words = rf"of Forgetful \({Path(__file__).name}, line {line}\) must call super\(\)\.__init__\({given}\)"
+    with pytest.raises(BackendMistake, match=words):
+        asked(tmp_path, None, kind=Forgetful)
 
 
 def test_an_unknown_error_of_a_refusal_is_refused(tmp_path: Path) -> None:
     """The judge would learn nothing from it, but learns that the key is missing from "no node"."""
-    with pytest.raises(ValueError, match=r"error='not found'.*: a client's errors are 'no node', 'node exists'"):
+    with pytest.raises(BackendMistake, match=r"error='not found'.*, but the errors are 'no node', 'node exists'"):
         asked(tmp_path, Failed("not found", ""))
 
 
@@ -133,7 +199,7 @@ class Noted(Says):
     """Notes when it is made and closed."""
 
     def __init__(self, name: str, notes: list[str]) -> None:
-        super().__init__(done())
+        super().__init__(done(b""))
         self._name, self._notes = name, notes
         notes.append(f"{name} made")
 

@@ -34,6 +34,7 @@ from zab_chaos.harness.backends.system import (
 from zab_chaos.harness.backends.system.clients import SystemClient
 from zab_chaos.harness.backends.system.history import HistoryFile
 from zab_chaos.harness.backends.system.lists import APPENDS_MAX, RECENTLY_RETIRED, ListDraw, ListKeys
+from zab_chaos.harness.backends.system.mistakes import BackendMistake
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -158,22 +159,22 @@ def test_each_kind_of_outcome_is_accepted(tmp_path: Path, answer: object) -> Non
     ("answer", "words"),
     [
         (done(b"1"), r"answer to list-append must be committed\(\.\.\.\)"),
-        (committed([[1, 2]]), r"a list of ints for each of the 2 reads, which is empty .*, not \[\[1, 2\]\]"),
-        (committed([[1, 2], None]), "a list of ints for each of the 2 reads"),  # type: ignore[list-item]
-        (committed([[1, 2], ["3"]]), "a list of ints for each of the 2 reads"),  # type: ignore[list-item]
-        (committed([[True], []]), "a list of ints for each of the 2 reads"),
-        (committed([b"1", None]), "a list of ints for each of the 2 reads"),
-        (committed(iter([[1], []])), "a list of ints for each of the 2 reads"),  # type: ignore[arg-type]
+        (committed([[1, 2]]), r"a list of ints .* for each of the 2 reads, which is empty .*, not \[\[1, 2\]\]"),
+        (committed([[1, 2], None]), "a list of ints .* for each of the 2 reads"),  # type: ignore[list-item]
+        (committed([[1, 2], ["3"]]), "a list of ints .* for each of the 2 reads"),  # type: ignore[list-item]
+        (committed([[True], []]), "a list of ints .* for each of the 2 reads"),
+        (committed([b"1", None]), "a list of ints .* for each of the 2 reads"),
+        (committed(iter([[1], []])), "a list of ints .* for each of the 2 reads"),  # type: ignore[arg-type]
         (Failed("no node", ""), "no key is a reason to refuse a transaction.*'conflict'"),
     ],
 )
 def test_wrong_answers_are_named(tmp_path: Path, answer: object, words: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=words):
+    with pytest.raises(BackendMistake, match=words):
         answered(tmp_path, answer)
 
 
 def test_a_transaction_on_values_has_no_lists(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="a value for each of the 1 reads, bytes or None"):
+    with pytest.raises(BackendMistake, match=r"a value .* for each of the 1 reads, bytes or None"):
         answered(tmp_path, committed([[1]]), asked=Transaction([Get("/a")]))
 
 

@@ -1,6 +1,7 @@
 """The load of a foreign system: during the run, clients read keys that others have created."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from zab_chaos.harness.backends.system import (
     Outcome,
     Request,
     Unknown,
+    clients,
     done,
     workload,
 )
@@ -155,6 +157,85 @@ def test_a_client_that_only_raises_exceptions_is_a_mistake(tmp_path: Path) -> No
     assert place.replace("\\", "") in (tmp_path / "ops.jsonl").read_text()
 
 
+class Asked(BlockingClient):
+    """A client of which `ask` waits until it is told to go on, whether or not it has hung up, if that is nothing."""
+
+    def __init__(self, ask: Callable[[], Outcome], hang_up: Callable[[], None] = lambda: None) -> None:
+        self._ask_now, self._hang_up = ask, hang_up
+        super().__init__()
+
+    def ask(self, request: Request) -> Outcome:
+        return self._ask_now()
+
+    def hang_up(self) -> None:
+        self._hang_up()
+
+
+@pytest.mark.parametrize("heeds", [False, True], ids=["waits for ever", "ends when it hangs up"])
+def test_a_client_that_waits_for_ever_is_a_mistake(
+    heeds: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If nothing was ever answered. But one that ends when it is closed may have waited for a system that does not answer."""
+    monkeypatch.setattr(clients, "CALL_SECONDS", 0.1)
+    ended, hung_up = threading.Event(), threading.Semaphore(0)
+
+    def ask() -> Outcome:
+        ended.wait()
+        return Unknown("the connection was closed")
+
+    def hang_up() -> None:
+        hung_up.release()
+        if heeds:
+            ended.set()
+
+    history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
+    work = LoadParameters(clients=1, rate=1.0, keys=1, mix={"get": 1})
+    load = SystemLoad(
+        lambda number: SystemClient({1: lambda: Asked(ask, hang_up)}, number, 1, 0.05), work, 1, history,
+        creates=False, patience=0.0,
+    )  # fmt: skip
+    load.start()
+    where = rf"\(`ask` waits in {Path(__file__).name}, line {ask.__code__.co_firstlineno + 1}\)"
+    try:
+        if heeds:
+            assert all(hung_up.acquire(timeout=60) for _ in range(5))
+            load.stop()
+        else:
+            with pytest.raises(BackendMistake, match=rf"because `ask` has not returned .* after its timeout {where}"):
+                load.wait_begun(60)
+            with pytest.raises(BackendMistake):
+                load.stop()
+    finally:
+        ended.set()
+        history.close()
+    assert re.search(f"no answer within 0.05 s {where}", (tmp_path / "ops.jsonl").read_text())
+
+
+def test_a_client_that_can_not_hang_up_is_a_mistake(tmp_path: Path) -> None:
+    """Its threads show no traces. An OSError is none: the connection may be broken already."""
+    raised: list[Exception] = []
+
+    def hang_up() -> None:
+        raise raised[0]
+
+    for error in (OSError("not connected"), RuntimeError("no socket")):
+        raised[:] = [error]
+        history = HistoryFile(tmp_path / f"{type(error).__name__}.jsonl", OutcomeCounts())
+        load = load_of(lambda: Asked(lambda: done(b"1"), hang_up), history)
+        load.start()
+        assert load.wait_begun(60)
+        if isinstance(error, OSError):
+            load.stop()
+        else:
+            line = hang_up.__code__.co_firstlineno + 1
+            with pytest.raises(
+                BackendMistake,
+                match=rf"`hang_up` of the backend has raised RuntimeError: no socket \(.*, line {line}\)",
+            ):
+                load.stop()
+        history.close()
+
+
 def test_nodes_that_can_not_be_reached_are_no_mistake(tmp_path: Path) -> None:
     clients = [Broken(ConnectionResetError("the node is down")), Broken(ValueError("not JSON"))]
     left = iter(clients)
@@ -206,7 +287,7 @@ def test_an_operation_that_awaits_a_fault_is_due_when_that_has_taken_effect(come
     def ask(request: Request) -> object:
         if isinstance(request, Get):
             asked.set()
-        return done()
+        return done(b"")
 
     history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
     work = LoadParameters(clients=1, keys=1, operations=(Operation(at=0.0, do="get", awaits="Cut"),))
@@ -244,7 +325,7 @@ def test_written_operations_go_to_the_nodes_that_they_name(tmp_path: Path) -> No
             asked.append(node)
             if len(asked) == len(named):
                 enough.set()
-        return done()
+        return done(b"")
 
     history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
     named = (1, 3, "Cut", None, 1, "Cut")

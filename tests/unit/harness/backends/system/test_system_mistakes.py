@@ -1,5 +1,8 @@
 """The mistakes in a backend's methods that are explained to its author."""
 
+import json
+import os
+import re
 import socket
 import sys
 import threading
@@ -11,10 +14,10 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.harness.backends.system import Client, Get, Place, SystemBackend, mistakes
+from zab_chaos.harness.backends.system import Client, Failed, Get, Place, SystemBackend, Unknown, done, mistakes
 from zab_chaos.harness.backends.system.clients import SystemClient
 from zab_chaos.harness.backends.system.deployment import SystemCluster, SystemDeployment
-from zab_chaos.harness.backends.system.mistakes import BackendMistake, TimedCalls
+from zab_chaos.harness.backends.system.mistakes import BackendMistake, ClientAnswers, TimedCalls
 from zab_chaos.harness.results.run_folder import RunFolder
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -26,8 +29,10 @@ class Mistaken(SystemBackend):
     name = "mistaken"
     operations = frozenset({"get"})
 
-    def __init__(self, command: Any = SLEEPS, received: Any = None, leader: Any = None) -> None:
-        self._command, self._received, self._leader = command, received, leader
+    def __init__(
+        self, command: Any = SLEEPS, received: Any = None, leader: Any = None, environment: Any = os.environ
+    ) -> None:
+        self._command, self._received, self._leader, self._environment = command, received, leader, environment
 
     def command(self, place: Place, defect: str | None) -> Any:
         return self._command
@@ -40,6 +45,9 @@ class Mistaken(SystemBackend):
 
     def leader(self, places: Any) -> Any:
         return self._leader
+
+    def environment(self) -> Any:
+        return self._environment
 
 
 @pytest.fixture
@@ -60,6 +68,14 @@ def cluster(folder: Path, port: int, **returned: Any) -> SystemCluster:
 def test_a_command_that_is_no_list(tmp_path: Path, port: int, command: Any) -> None:
     with pytest.raises(ClusterError, match=rf"`command` must return a list, .*, not {command!r}"):
         cluster(tmp_path, port, command=command).start(1)
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"), [(None, "texts, not None"), ({"A": "b", "PORT": 5}, "texts, but 'PORT' has the value 5")]
+)
+def test_an_environment_without_texts(tmp_path: Path, port: int, environment: Any, words: str) -> None:
+    with pytest.raises(ClusterError, match=f"`environment` must return a dict of {words}"):
+        cluster(tmp_path, port, environment=environment).start(1)
 
 
 @pytest.mark.parametrize("received", [None, {"127.0.0.1:7000": 1}, {2: "1"}, {1: 1}])
@@ -98,7 +114,7 @@ def test_a_method_that_does_not_return_is_named(
     monkeypatch.setattr(mistakes, "CALL_SECONDS", 0.2)
     nodes._lives[1] = SimpleNamespace(alive=True, stopped=False, life=1)  # type: ignore[assignment]
     line = blocks.__code__.co_firstlineno + 2
-    words = rf"`{name}` of the backend has not .* \(it waits in {Path(__file__).name}, line {line}\)\. It must return"
+    words = rf"`{name}` of the backend has not .* \(it waits in {Path(__file__).name}, line {line}\)\. It must return at once$"
     try:
         for _ in range(2):
             with pytest.raises(BackendMistake, match=words):
@@ -181,11 +197,64 @@ def test_a_client_that_is_none() -> None:
         connected(None)
 
 
-def test_a_leader_that_is_no_node(tmp_path: Path, port: int) -> None:
-    with pytest.raises(
-        ClusterError, match=r"`leader` must return the number of a node or None, not '127\.0\.0\.1:7000'"
-    ):
-        cluster(tmp_path, port, leader="127.0.0.1:7000").leader()
+@pytest.mark.parametrize("leader", ["127.0.0.1:7000", True])
+def test_a_leader_that_is_no_node(tmp_path: Path, port: int, leader: Any) -> None:
+    with pytest.raises(ClusterError, match=rf"`leader` must return the number of a node or None, not {leader!r}$"):
+        cluster(tmp_path, port, leader=leader).leader()
+
+
+class Reply(Exception):
+    """What a system answers that refuses a request."""
+
+
+def raised(error: Exception | str) -> Exception:
+    """Raise the exception here, or read a text in a library that raises one, and return it."""
+    try:
+        if isinstance(error, str):
+            json.loads(error)
+        else:
+            raise error
+    except Exception as caught:
+        return caught
+    raise AssertionError
+
+
+LOST = Unknown("")
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        (
+            [(LOST, KeyError("x"))],
+            r"`ask` .* raised KeyError: 'x' \(raised in .*, line \d+\) when it was asked for get",
+        ),
+        ([(done(b""), None), (LOST, KeyError("x"))], "raised KeyError"),
+        ([(LOST, Reply("loading"))], "raised Reply: loading"),
+        ([(done(b""), None), (LOST, Reply("loading"))], None),
+        ([(LOST, "no JSON")], "raised JSONDecodeError"),
+        ([(Failed("no node"), None), (LOST, "no JSON")], None),
+        ([(LOST, OSError("down"))], None),
+        ([(LOST, KeyError("x")), (LOST, OSError("down"))], None),
+        ([(LOST, KeyError("x")), (Failed("no leader"), None)], None),
+        ([(LOST, None)], None),
+    ],
+)
+def test_whether_only_the_backend_is_the_reason_that_a_node_does_not_serve(answers: Any, words: str | None) -> None:
+    """An exception of its own or of a library may be what the system has answered, unless the client never answers."""
+    found = ClientAnswers()
+    for outcome, error in answers:
+        found.add("get", outcome, None if error is None else raised(error))
+    assert found.mistake is None if words is None else re.search(words, found.mistake or "")
+    found.begin_look()
+    assert found.mistake is None
+
+
+def test_a_request_without_an_answer_is_no_mistake() -> None:
+    found = ClientAnswers()
+    found.add("get", LOST, raised(KeyError("x")))
+    found.add_none()
+    assert found.mistake is None
 
 
 def test_a_node_that_accepts_no_clients(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system import Failed, Get, Request, Set, Transaction, Unknown, committed, done
 from zab_chaos.harness.backends.system.clients import SystemClient
 from zab_chaos.harness.backends.system.history import HistoryFile
+from zab_chaos.harness.backends.system.mistakes import BackendMistake
 from zab_chaos.harness.backends.system.transactions import TransactionDraw
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.errors import BadInput
@@ -88,18 +89,18 @@ def test_the_steps_and_what_the_reads_found_are_recorded(tmp_path: Path) -> None
     ("answer", "words"),
     [
         (done(b"1"), r"answer to transaction must be committed\(\.\.\.\)"),
-        (committed([b"1"]), "a value for each of the 2 reads"),
-        (committed([b"1", 2]), "a value for each of the 2 reads"),  # type: ignore[list-item]
+        (committed([b"1"]), "a value .* for each of the 2 reads"),
+        (committed([b"1", 2]), "a value .* for each of the 2 reads"),  # type: ignore[list-item]
         (Failed("bad version", ""), "no key is a reason to refuse a transaction.*'conflict'"),
     ],
 )
 def test_wrong_answers_are_named(tmp_path: Path, answer: object, words: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=words):
+    with pytest.raises(BackendMistake, match=words):
         answered(tmp_path, answer)
 
 
 def test_only_a_transaction_is_committed(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"answer to set must be done\(\.\.\.\)"):
+    with pytest.raises(BackendMistake, match=r"answer to set must be done\(\.\.\.\)"):
         answered(tmp_path, committed(), Set("/c", b"3"))
 
 
