@@ -151,7 +151,8 @@ def disk_mistakes(backend: Backend, scenario: Scenario, step: FaultStep) -> list
     if needed == scenario.disk:
         return []
     return [
-        f"{step.do} needs a disk that can do it: start the ensemble with --disk {needed}, in Python with disk={needed!r}"
+        f"{step.do} needs a disk that can do it: start the ensemble with --disk {needed}, in Python with disk={needed!r}, in "
+        f"pytest with @pytest.mark.zab(disk={needed!r})"
     ]
 
 

@@ -329,5 +329,6 @@ def test_a_fault_that_needs_another_disk_than_the_nodes_have_is_a_mistake(
     (step,) = parse(f'{HEAD}[[fault]]\nat = 1\ntarget = "one"\n{fault}').faults
     found = disk_mistakes(registry.find(name), Scenario(name="x", disk=disk), step)
     assert found == [
-        f"{step.do} needs a disk that can do it: start the ensemble with --disk {needed}, in Python with disk={needed!r}"
+        f"{step.do} needs a disk that can do it: start the ensemble with --disk {needed}, in Python with disk={needed!r}, in "
+        f"pytest with @pytest.mark.zab(disk={needed!r})"
     ] * (needed is not None)
