@@ -80,7 +80,7 @@ class BlockingClient(Client):
         self._own_thread.start()
 
     @property
-    def waits(self) -> str | None:
+    def _place_of_ask(self) -> str | None:
         """Where in the backend's code `ask` is, in words that may be empty; None if it has returned."""
         return place_of_thread(self._own_thread, "`ask` waits in") if self._own_thread and self._asking else None
 
@@ -121,7 +121,7 @@ class AsyncClient(Client):
         self._own_thread = threading.Thread(target=self._run, name="client", daemon=True)
         self._own_thread.start()
         try:
-            asyncio.run_coroutine_threadsafe(self._connect(timeout), self._loop).result()
+            asyncio.run_coroutine_threadsafe(self._connect_within(timeout), self._loop).result()
         except Exception as error:
             self.close()
             raise error if isinstance(error, OSError) else Unreachable(describe(error)) from error
@@ -144,7 +144,7 @@ class AsyncClient(Client):
         """Have the thread hang up and end. It is not waited for."""
         self._loop.call_soon_threadsafe(self._loop.stop)
 
-    async def _connect(self, timeout: float) -> None:
+    async def _connect_within(self, timeout: float) -> None:
         async with asyncio.timeout(timeout):
             await self.connect()
 
@@ -298,7 +298,7 @@ class SystemClient:
             return None
         if self._overdue is not None:
             client, since = self._overdue
-            where = client.waits if time.monotonic() - since >= CALL_SECONDS else None
+            where = client._place_of_ask if time.monotonic() - since >= CALL_SECONDS else None
             return None if where is None else f"not returned {CALL_SECONDS:g} s after its timeout{where}"
         return f"raised {describe(self._raised)}" if self._raised is not None else None
 
@@ -415,8 +415,8 @@ class SystemClient:
 
     def _take_none(self) -> None:
         """The oldest request was not answered in time."""
-        where = self._client.waits if isinstance(self._client, BlockingClient) else None
-        if self._overdue is not None and self._overdue[0].waits is None:
+        where = self._client._place_of_ask if isinstance(self._client, BlockingClient) else None
+        if self._overdue is not None and self._overdue[0]._place_of_ask is None:
             self._only_mistakes = False  # it has returned after all
         if isinstance(self._client, BlockingClient) and where is not None:
             self._overdue = self._overdue or (self._client, time.monotonic())

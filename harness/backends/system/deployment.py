@@ -382,7 +382,7 @@ class SystemDeployment(ProcessDeployment):
         self._final_checks.begin()
         if "cas" in self._backend.operations and self._answers.unversioned:
             self._display.say(
-                "the answers to writes have no versions, although `cas` is in `operations`: they are judged by values only"
+                "the answers to writes have no version, although `cas` is in `operations`: so the judgement is weaker"
             )
 
     @property
