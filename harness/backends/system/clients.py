@@ -106,6 +106,8 @@ class BlockingClient(Client):
                 outcome: Outcome | Exception = self.ask(request)
             except Exception as error:
                 outcome = error
+            except SystemExit as error:  # it would end the thread without a word
+                outcome = RuntimeError(repr(error)).with_traceback(error.__traceback__)
             self._asking = False
             then(outcome)
 

@@ -129,7 +129,7 @@ def test_the_answer_to_a_key_that_cannot_be_created_is_known(tmp_path: Path) -> 
 class Broken(BlockingClient):
     """A client of which `ask` raises an exception each time."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         self._error = error
         super().__init__()
 
@@ -142,19 +142,28 @@ def load_of(client: Callable[[], Client], history: HistoryFile) -> SystemLoad:
     return load_on(client, history, work, creates=False, patience=0.0)
 
 
-def test_a_client_that_only_raises_exceptions_is_a_mistake(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (AttributeError("no attribute 'sock'"), "AttributeError: no attribute 'sock'"),
+        (SystemExit(1), "RuntimeError: SystemExit(1)"),
+    ],
+)
+def test_a_client_that_only_raises_exceptions_is_a_mistake(tmp_path: Path, error: BaseException, words: str) -> None:
     """The run ends soon, and says what was raised and where: the system has done nothing wrong."""
     history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
-    load = load_of(lambda: Broken(AttributeError("no attribute 'sock'")), history)
+    load = load_of(lambda: Broken(error), history)
     load.start()
     line = Broken.ask.__code__.co_firstlineno + 1
-    place = rf"AttributeError: no attribute 'sock' \(raised in {Path(__file__).name}, line {line}\)"
-    with pytest.raises(BackendMistake, match=rf"because `ask` has raised {place}\. This is a mistake in the backend"):
+    place = f"{words} (raised in {Path(__file__).name}, line {line})"
+    with pytest.raises(
+        BackendMistake, match=rf"because `ask` has raised {re.escape(place)}\. This is a mistake in the backend"
+    ):
         load.wait_begun(60)
     with pytest.raises(BackendMistake):
         load.stop()
     history.close()
-    assert place.replace("\\", "") in (tmp_path / "ops.jsonl").read_text()
+    assert place in (tmp_path / "ops.jsonl").read_text()
 
 
 class Asked(BlockingClient):
