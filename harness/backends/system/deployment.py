@@ -202,7 +202,7 @@ class SystemCluster(ReleasedCluster):
             raise BackendMistake(words) from error
         if leader is not None and (isinstance(leader, bool) or leader not in self.nodes):
             raise ClusterError(f"`leader` must return the number of a node or None, not {shown(leader)}")
-        return leader
+        return leader if any(place.node == leader for place in up) else None
 
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
         answer = self._command_disk_only(node, command, arguments)

@@ -78,6 +78,15 @@ def test_an_environment_without_texts(tmp_path: Path, port: int, environment: An
         cluster(tmp_path, port, environment=environment).start(1)
 
 
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_node_that_does_not_run_is_not_the_leader(tmp_path: Path, port: int, paused: bool) -> None:
+    """The others may still follow it."""
+    nodes = cluster(tmp_path, port, leader=1)
+    assert nodes.leader() is None
+    nodes._lives[1] = SimpleNamespace(alive=True, stopped=paused, life=1)  # type: ignore[assignment]
+    assert nodes.leader() == (None if paused else 1)
+
+
 @pytest.mark.parametrize("received", [None, {"127.0.0.1:7000": 1}, {2: "1"}, {1: 1}])
 def test_counts_that_are_not_by_peer(tmp_path: Path, port: int, received: Any) -> None:
     """They would confirm every cut, because the number of a peer's messages would never change."""
