@@ -131,15 +131,19 @@ class Mount:
             raise MountError(f"no file system was started on {self.folder}")
         return self._process
 
+    def begin_to_close(self) -> None:
+        """Have its process unmount it, and end."""
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()
+
     def close(self) -> None:
         """Unmount it. The folder then contains the files that were visible in it. May be called more than once."""
         process = self._process
         if process is None:
             return
-        assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(OSError):
-            process.stdin.close()
+        self.begin_to_close()
         try:
             process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:

@@ -187,6 +187,9 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
     def on_recovered(self) -> None:
         """Called when everything is healed and the ensemble serves again, before the load stops."""
 
+    def on_interrupted(self) -> None:
+        """Called when the user has interrupted the run, before the load stops: nodes that are ended now hold up no client."""
+
     def disagreement(self) -> str | None:
         """Return why the ensemble has not converged, in words; None if it has."""
         return ensemble_state.disagreement(ensemble_state.statuses(self.cluster), self.cluster.nodes)

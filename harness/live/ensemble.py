@@ -190,10 +190,10 @@ class Ensemble:
                 self._phases.converge()
             except Exception as error:
                 outcome, trouble = _outcome(error), traceback.format_exc()
-            try:
-                self._phases.close()
             finally:
                 self._open = False
+                if not self.interrupt.forced:
+                    self._phases.close()
         return outcome, trouble
 
     def abandon(self, error: BaseException) -> None:

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE = 0.8  # seconds between `requested` and `Stopped`: a command shall have ended 2 s after the first Ctrl-C
+AGAIN = 0.1  # seconds between two attempts to raise `Stopped` while that is deferred
 SAME_SECONDS = 0.1  # a signal that comes again so soon after the first one is the same one
 
 
@@ -110,6 +111,8 @@ class Interrupt(_Handlers):
     than `requested`; None: never.
     """
 
+    _grace_deferred: ClassVar[bool] = False
+
     def __init__(self, grace: float | None = None) -> None:
         super().__init__()
         self.requested = threading.Event()
@@ -150,7 +153,19 @@ class Interrupt(_Handlers):
         raise Forced
 
     def _grace_over(self, _number: int, _frame: FrameType | None) -> None:
-        raise Stopped
+        if not Interrupt._grace_deferred:
+            raise Stopped
+        signal.setitimer(signal.ITIMER_REAL, AGAIN)
+
+    @staticmethod
+    @contextmanager
+    def deferred_grace() -> Iterator[None]:
+        """Do not raise Stopped before the end of the block. Only a second signal ends it earlier."""
+        before, Interrupt._grace_deferred = Interrupt._grace_deferred, True
+        try:
+            yield
+        finally:
+            Interrupt._grace_deferred = before
 
 
 def _leave_terminal() -> None:

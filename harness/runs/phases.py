@@ -15,7 +15,7 @@ from zab_chaos.faults.scheduler import LEADER_SECONDS, FaultRecord, Scheduler
 from zab_chaos.harness.backends.backend import Deployment, Load
 from zab_chaos.harness.backends.ensemble_state import leftovers, listed_nodes, statuses
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.machine.interrupt import Interrupt
+from zab_chaos.harness.machine.interrupt import Interrupt, Stopped
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.runs.initial_disks import MILESTONE as DISK_MILESTONE
 from zab_chaos.harness.runs.initial_disks import write_disk
@@ -70,9 +70,9 @@ class RunPhases:
         self._effective_faults: dict[str, tuple[int, ...]] = {}
 
     def run_to_end(self) -> str:
-        """Execute all phases and return the outcome: finished, interrupted, or the reason why the run ended early.
+        """Execute all phases and return the outcome: finished, or the reason why the run ended early.
 
-        On return all faults are healed (not after an interrupt) and the load has stopped.
+        On return all faults are healed and the load has stopped. Raises Stopped when the user interrupts.
         """
         try:
             self.start_ensemble()
@@ -87,11 +87,14 @@ class RunPhases:
                 self.close()
 
     def close(self) -> None:
-        """Stop the load, and heal all faults. After an interrupt nothing is healed: the nodes are about to end anyway."""
+        """Stop the load, and heal all faults. After an interrupt nothing is healed, and nodes may be ended first."""
         self._phase("stopping")
+        interrupted = self._interrupt.requested.is_set()
+        if interrupted:
+            self._deployment.on_interrupted()
         self._stop_load(0.0)
         if self._monitor.scheduler is not None:
-            self._monitor.scheduler.close(heal=not self._interrupt.requested.is_set())
+            self._monitor.scheduler.close(heal=not interrupted)
 
     def start_ensemble(self) -> None:
         """Write the scenario's initial disks, start all nodes, and wait until the deployment says that it is complete.
@@ -295,7 +298,7 @@ class RunPhases:
     ) -> bool:
         """Wait at most `seconds` for `condition`, and return whether it holds. Stop early once `give_up` returns True.
 
-        Raises Unfinished when the user interrupts.
+        Raises Stopped when the user interrupts.
         """
         deadline = self._host.now() + seconds
         while not condition():
@@ -306,6 +309,5 @@ class RunPhases:
 
     def _sleep(self, seconds: float) -> None:
         if self._host.sleep(seconds, until=self._interrupt.requested):
-            self._records.milestone("interrupted")
-            raise Unfinished(INTERRUPTED)
+            raise Stopped
         self._deployment.check()

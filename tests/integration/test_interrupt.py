@@ -97,6 +97,15 @@ def test_a_block_that_was_asked_and_still_waits_is_stopped() -> None:
     assert (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[1]) == before
 
 
+def test_a_block_may_be_stopped_only_at_its_end() -> None:
+    with Interrupt(grace=0.01):
+        with Interrupt.deferred_grace():
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0.05)
+        with pytest.raises(Stopped):
+            time.sleep(WAIT_SECONDS_MAX)
+
+
 def test_nothing_is_stopped_after_the_second_signal() -> None:
     """Killing the processes may take longer than the grace period."""
     before = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[1]
@@ -275,6 +284,14 @@ def test_ctrl_c_while_python_exits_shows_no_traceback() -> None:
         cwd=ROOT, text=True, capture_output=True, timeout=WAIT_SECONDS_MAX,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+def test_python_ends_without_looking_for_garbage() -> None:
+    code = (
+        "import gc, sys; from zab_chaos.harness.cli.entry import main; sys.argv = ['zab', '--version']; main(); "
+        "sys.exit(gc.get_freeze_count() == 0)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True).returncode == 0
 
 
 def test_a_closed_terminal_is_not_an_error(tmp_path: Path) -> None:

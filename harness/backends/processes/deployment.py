@@ -60,7 +60,7 @@ class ProcessDeployment(Deployment):
         self.outcomes = OutcomeCounts()
         self._scenario = scenario
         self._display = display
-        self._hurry = False
+        self._hurry = self._forced = False
         self._stack = ExitStack()
 
     @abstractmethod
@@ -78,9 +78,14 @@ class ProcessDeployment(Deployment):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._hurry = kind is not None and issubclass(kind, Forced | Stopped)
+        self._hurry = self._hurry or (kind is not None and issubclass(kind, Forced | Stopped))
+        self._forced = kind is not None and issubclass(kind, Forced)
         self._server = None  # which now ends
         self._stack.close()
+
+    def on_interrupted(self) -> None:
+        self._hurry = True
+        self.cluster.close(ask=False)
 
     def _end_nodes(self) -> None:
         """End the nodes: ask them to, or kill them at once after an interrupt. Record which had to be killed."""

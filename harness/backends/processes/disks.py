@@ -61,6 +61,8 @@ class Disks:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for mount in self._mounts.values():
+            mount.begin_to_close()  # all at the same time
         self._stack.close()
 
     def state(self, node: int) -> dict[str, Any]:

@@ -80,6 +80,10 @@ class ZooKeeperClient(PolledClient):
         self._wake_sender.close()
         self._wake_receiver.close()
 
+    def give_up(self) -> None:
+        """Connect no more: when the servers are gone, `close` then has nothing to wait for. Any thread may call this."""
+        self._kazoo._stopped.set()
+
     def _turn(self) -> None:
         with contextlib.suppress(BlockingIOError):
             while self._wake_receiver.recv(4096):

@@ -36,14 +36,18 @@ from zab_chaos.harness.backends.zookeeper.server import Plan, Ports
 from zab_chaos.harness.backends.zookeeper.written_evidence import write_evidence
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.machine.clocks import read_clocks
+from zab_chaos.harness.machine.interrupt import Interrupt, Stopped
 from zab_chaos.harness.report.progress import Display, Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.harness.workload.operations import load_parameters
 from zab_chaos.harness.workload.thread import LoadThread, WorkloadError
 from zab_chaos.model.events import Complete, Invoke
+from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.oracle.oracle import SETTLED
 from zab_chaos.node.core.zxid import Zxid, show
+
+READING = "reading what the servers' disks hold (Ctrl-C: leave that to `zab verify`)"
 
 
 class ZooKeeperDeployment(ProcessDeployment):
@@ -63,6 +67,7 @@ class ZooKeeperDeployment(ProcessDeployment):
         self._settings = {**scenario.zookeeper.settings, **(settings or {})}
         self._version: str | None = None
         self._clients: list[ZooKeeperClient] = []
+        self._load: _ZooKeeperLoad | None = None
         self._wrong_answers: list[WrongAnswer] = []
         self._lives: list[ServerLife] | None = None  # as of the last reading of the servers' trees
         self._tree: tree.ServerTree | None = None  # the tree of all servers that showed theirs, if those agree
@@ -147,9 +152,15 @@ class ZooKeeperDeployment(ProcessDeployment):
         return SocketLine(self.client(self.addresses, node, number, timeout), self._interactive_ops)
 
     def workload(self, seed: int) -> LoadThread:
-        return _ZooKeeperLoad(self, seed)
+        self._load = _ZooKeeperLoad(self, seed)
+        return self._load
 
     # ---- the end ----
+
+    def on_interrupted(self) -> None:
+        super().on_interrupted()
+        for client in self._clients:
+            client.give_up()  # all at once, before they are closed one after the other
 
     def disagreement(self) -> str | None:
         """Return in words what the servers still disagree on; None if they serve under one leader, have reached the same zxid,
@@ -190,12 +201,26 @@ class ZooKeeperDeployment(ProcessDeployment):
         self._tree = tree.common(trees)
 
     def _write_traces(self) -> None:
-        """Write the traces, the ends of sessions and the tree into the run's folder; the servers have ended by now."""
+        """Write the traces, the ends of sessions and the tree into the run's folder; the servers have ended by now.
+
+        The first interrupt does not end this. It may have left the load unfinished.
+        """
+        if self._forced:
+            return
+        with Interrupt.deferred_grace(), seldom_collected():
+            if self._hurry:
+                self._display.say(READING)
+                if self._load is not None and not self._load.ended:
+                    with suppress(WorkloadError):
+                        self._load.stop(0.0)
+            write_evidence(self._evidence(), self.folder, self._tree)
+
+    def _evidence(self) -> RunEvidence:
         if not any(line.get("event") in SETTLED for line in self.folder.lines("harness.jsonl")):
             self._lives = self._tree = None  # a look at servers that were used after it
         lives = self._lives if self._lives is not None else self.cluster.recorded_lives({})
         logs = [(self.cluster.log(life.node, life.life), life.node, life.life) for life in lives]
-        evidence = RunEvidence(
+        return RunEvidence(
             nodes=self._scenario.nodes,
             lives=lives,
             operations=list(self.folder.lines("ops.jsonl", Invoke | Complete)),
@@ -209,7 +234,6 @@ class ZooKeeperDeployment(ProcessDeployment):
             trees_equal=self._tree is not None and self._tree.since == self._tree.zxid,
             clock_offset=clock_offset(self.folder.lines("harness.jsonl")),
         )
-        write_evidence(evidence, self.folder, self._tree)
 
     @property
     def sessions_file(self) -> Path:
@@ -240,11 +264,15 @@ def with_comparable_zxids(statuses: Mapping[int, Status]) -> dict[int, Status]:
 
 
 class _ZooKeeperLoad(LoadThread):
-    """The scenario's load: the open loop and, if the scenario asks for them, clients with sessions."""
+    """The scenario's load: the open loop and, if the scenario asks for them, clients with sessions.
+
+    `ended`: whether both have ended.
+    """
 
     def __init__(self, deployment: ZooKeeperDeployment, seed: int) -> None:
         ops, load = deployment.folder.file("ops.jsonl"), load_parameters(deployment._scenario)
         super().__init__(deployment.addresses, ops, load, seed)
+        self.ended = False
         self._deployment = deployment
         self._session_load: session_load.SessionLoad | None = None
         if load.sessions:
@@ -263,10 +291,14 @@ class _ZooKeeperLoad(LoadThread):
     def stop(self, grace: float = 5.0) -> Counters:
         try:
             return super().stop(grace)
+        except Stopped:
+            self._deployment.on_interrupted()
+            raise
         finally:
             if self._session_load is not None:
-                self._session_load.stop()
+                self._session_load.stop(final_reads=not self._deployment._hurry)
                 self._deployment.folder.milestone("sessions-stopped", told=self._session_load.lines_written)
+            self.ended = True
 
     def _raise(self) -> None:
         super()._raise()

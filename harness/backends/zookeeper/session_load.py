@@ -59,14 +59,16 @@ class SessionLoad(BackgroundThread):
         """The number of lines of sessions.jsonl so far."""
         return self._file.lines_written
 
-    def stop(self) -> None:
-        """End all sessions, wait until the servers have expired the abandoned ones, and read from every server once more."""
+    def stop(self, *, final_reads: bool = True) -> None:
+        """End all sessions, and with `final_reads` wait until the servers have expired the abandoned ones, and read from every
+        server once more."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
         for client in (*self._clients, self._watcher):
             client.close()
-        self._record_final_reads()
+        if final_reads:
+            self._record_final_reads()
         self._file.close()
 
     def _run(self) -> None:

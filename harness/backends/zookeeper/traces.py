@@ -278,9 +278,8 @@ def _deliveries(evidence: RunEvidence, by_zxid: Mapping[int, list[Transaction]])
         history = applied_history(life, evidence, by_zxid)
         zxids = [txn.zxid for txn in history]
         done, running = 0, dg.EMPTY
-        answered = [
-            at for at in sorted(answers.get(life.node, [])) if life.began <= at[0] < _next_began(life, evidence)
-        ]
+        until = _next_began(life, evidence)
+        answered = [at for at in sorted(answers.get(life.node, [])) if life.began <= at[0] < until]
         end = [(life.ended, life.disk_after.last)] if life.tree is not None else []
         for t, zxid in [*answered, *end]:
             upto = bisect_right(zxids, zxid)

@@ -229,7 +229,10 @@ def _append(transactions: dict[int, Transaction], more: tuple[Transaction, ...])
 
 def _bytes_left(data: bytes, at: int) -> int:
     """Return the number of bytes from an offset on, without the zeros at the end."""
-    return len(data[at:].rstrip(b"\0"))
+    rest = data[at:]
+    return (
+        0 if rest == bytes(len(rest)) else len(rest.rstrip(b"\0"))
+    )  # megabytes of zeros are compared faster than removed
 
 
 def _record(data: bytes, at: int) -> tuple[int, bytes] | None:

@@ -1,6 +1,7 @@
 """The lines that a run shows while its faults are injected and healed."""
 
 import json
+import signal
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,28 @@ class Kept(Display):
 
     def say(self, words: str) -> None:
         self.said.append(words)
+
+
+def test_an_interrupted_run_says_so_once_and_may_end_its_nodes_before_the_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    stop = SimLoad.stop
+
+    def interrupted(deployment: SimDeployment) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    def stopped(load: SimLoad, grace: float) -> Counters:
+        done.append("stop")
+        return stop(load, grace)
+
+    monkeypatch.setattr(SimDeployment, "on_established", interrupted)
+    monkeypatch.setattr(SimDeployment, "on_interrupted", lambda _: done.append("interrupted"))
+    monkeypatch.setattr(SimLoad, "stop", stopped)
+    ran = run(parse(SCENARIO), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
+    assert (ran.interrupted, ran.folder.read_run()["outcome"]) == (True, "interrupted")
+    assert done == ["interrupted", "stop"]
+    assert [line["event"] for line in ran.folder.lines("harness.jsonl")].count("interrupted") == 1
 
 
 def test_a_wait_is_shown_when_it_begins_and_when_it_is_over(tmp_path: Path) -> None:

@@ -73,6 +73,14 @@ def test_nodes_are_killed_at_once_after_an_interrupt(tmp_path: Path, kind: type[
     assert deployment.asked == [False]
 
 
+def test_nodes_are_killed_before_the_load_stops_after_an_interrupt(tmp_path: Path) -> None:
+    with Bare(tmp_path) as deployment:
+        deployment.on_interrupted()
+        assert deployment.asked == [False]
+    assert deployment.asked == [False, False]
+    assert events(tmp_path) == []
+
+
 def test_nodes_are_killed_when_an_interrupt_comes_while_they_end(tmp_path: Path) -> None:
     deployment = Bare(tmp_path)
     deployment.stops_first = True
