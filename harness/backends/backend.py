@@ -266,7 +266,7 @@ class Backend(ABC):
         return []
 
     def salvage(self, folder: RunFolder) -> str | None:
-        """Complete the evidence in the folder of a run whose harness was killed, as far as that is possible.
+        """Complete the evidence of a run that has not finished, as far as that is possible: its harness may have been killed.
 
         Returns what was done, in words; None if nothing had to or could be done. Raises BadInput if the run is in progress.
         """

@@ -14,7 +14,7 @@ from zab_chaos.harness.report.progress import Steps, display
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import judge
-from zab_chaos.harness.runs.run import UNFINISHED
+from zab_chaos.harness.runs.phases import FINISHED
 from zab_chaos.model.manifest import write_verdict
 from zab_chaos.model.verdict import Outcome, Verdict, worst
 
@@ -54,13 +54,13 @@ def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: 
 
 
 def _salvage(folder: RunFolder) -> str | None:
-    """Complete the records of a run whose harness was killed, as far as its backend can.
+    """Complete the records of a run that ended before it was complete, as far as its backend can.
 
     Return what was done, in words; None if nothing was. Raises BadInput.
     """
     facts = folder.read_run()
     name = facts.get("backend")
-    if facts.get("outcome") != UNFINISHED or name not in registry.names():
+    if facts.get("outcome") == FINISHED or name not in registry.names():
         return None
     return registry.find(name).salvage(folder)
 

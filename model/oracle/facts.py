@@ -235,8 +235,8 @@ class Facts:
         "damages", "deliveries", "ended", "established", "faults", "faults_due", "frames_from", "frames_too_large", "healed_at",
         "heals", "highest_established", "history", "initial_disks", "injected", "injects", "last_seq", "latencies",
         "links", "lives", "members", "milestones", "node_faults", "nodes", "outcomes", "refusals", "releases", "requests",
-        "run", "self_promises", "session_lines", "told_again", "tree", "unconfirmed_heals", "write_outcomes",
-        "writes_done", "zombies",
+        "run", "self_promises", "session_lines", "told_again", "tree", "unconfirmed_heals", "untraced",
+        "write_outcomes", "writes_done", "zombies",
     )  # fmt: skip
 
     def __init__(self, *, counters_go_on: bool = False) -> None:
@@ -283,6 +283,7 @@ class Facts:
         self.before_start: set[tuple[int, int]] = set()  # (client, seq) of the transactions on disk at the start
         self.initial_disks: dict[int, Milestone] = {}  # by node: what its disk held at the start, if it was not empty
         self.damages: list[Damage] = []
+        self.untraced = False  # known at the end: no node has left a trace, although its evidence should have one
         self.run = Run(nodes=1)
 
     # ---- the traces ----

@@ -165,6 +165,7 @@ class Oracle:
         """Judge the run, after everything was added."""
         facts = self.facts
         facts.run = run
+        facts.untraced = self._traced and not facts.lives
         facts.damages = [it for it in facts.damages if not (it.excusable and it.node and facts.was_killed(it.node))]
         facts.damages += [*self._missing_faults(), *self._missing_lines(), *self._missing_traces()]
         if run.foreign:
@@ -292,6 +293,7 @@ class Oracle:
         if self._traced and not len(facts.history):
             written = any(facts.write_outcomes.values())
             nothing = "no node has recorded a `deliver`" if facts.run.foreign else "nothing was delivered"
+            nothing = "the record is incomplete: it has no trace of any node" if facts.untraced else nothing
             found.append(nothing if written else "nothing was written, so nothing could be judged")
         return found
 

@@ -1,8 +1,8 @@
-"""Makes the traces of a run whose harness was killed, from what the servers' disks still hold.
+"""Makes the traces of a run that ended before its harness had written them, from what the servers' disks still hold.
 
-A run's traces are normally written when it ends. If the harness is killed, the servers die with it; their disks and the
-clients' records remain. What happened at restarts, and what the servers said about their roles, is lost. So each server is
-taken to have had one long life.
+A run's traces are normally written when it ends. If the harness is killed, or made to end at once, the servers die with it;
+their disks and the clients' records remain. What happened at restarts, and what the servers said about their roles, is lost.
+So each server is taken to have had one long life.
 """
 
 from dataclasses import replace
@@ -16,16 +16,18 @@ from zab_chaos.harness.backends.zookeeper.txnlog import TxnLog, read_disk
 from zab_chaos.harness.backends.zookeeper.written_evidence import write_evidence
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model import manifest
 from zab_chaos.model.events import Complete, Invoke
 
 DONE = (
-    "the harness of this run was killed before it had written its evidence; the traces are made of what the servers' disks "
-    "hold now, and say nothing of restarts, roles and epochs"
+    "this run ended before its harness had written the evidence; the traces are made of what the servers' disks hold now, and "
+    "say nothing of restarts, roles and epochs"
 )
 
 
 def salvage(folder: RunFolder) -> str | None:
-    """Write the traces if the run has none, its servers are gone and their disks are there.
+    """Write the traces if the run never had any, its servers are gone and their disks are there. If it has a manifest, and is
+    as that says, the traces are added to it.
 
     Return a sentence that says what was done, or None if nothing was. Raises BadInput if the run is still in progress.
     """
@@ -33,6 +35,9 @@ def salvage(folder: RunFolder) -> str | None:
     disks = {node: folder.file("data", f"node-{node}") for node in nodes}
     if any(folder.file("trace").glob("*.jsonl")) or not all(disk.is_dir() for disk in disks.values()):
         return None
+    sealed, changes = manifest.check(folder.path)
+    if sealed is not None and sealed.lives:
+        return None  # somebody has removed them
     if is_locked(progress_file(folder)) or any(_in_use(disk) for disk in disks.values()):
         raise BadInput(f"{folder.path}: this run is still in progress, and is judged when it ends")
     operations = list(folder.lines("ops.jsonl", Invoke | Complete))
@@ -52,6 +57,8 @@ def salvage(folder: RunFolder) -> str | None:
     ]
     evidence = RunEvidence(nodes=len(lives), lives=lives, operations=operations, clock_offset=clock_offset(milestones))
     write_evidence(evidence, folder)
+    if not changes:
+        manifest.seal(folder.path)
     return DONE
 
 

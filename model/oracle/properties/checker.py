@@ -29,7 +29,7 @@ class Checker:
     Class attributes:
 
     - `rests_on_absence`: a violation means that something is missing from the records. If these are damaged, this proves
-      nothing, and the judgement is UNKNOWN.
+      nothing, and the judgement is UNKNOWN. If no node has left a trace, nothing is listed: all would be missing.
     - `judged_from`: the files and folders of the run from which something may be missing then.
     - `liveness`: the property says that something happens in time. Safety holds under any faults, but liveness is only
       owed if nothing is in the way. If something outside the run changed the links, or the nodes' limits do not leave room
@@ -85,11 +85,13 @@ class Checker:
         return self.facts.damaged(self.judged_from, nodes)
 
     def property(self) -> Property:
-        listed = [] if self.not_applicable is not None else self.findings.listed
+        judgement = self.judgement()
+        untraced = self.facts.untraced and self.rests_on_absence and judgement is Judgement.UNKNOWN
+        listed = [] if untraced or self.not_applicable is not None else self.findings.listed
         return Property(
             name=self.name,
             source=self.source,
-            verdict=self.judgement(),
+            verdict=judgement,
             statement=self.statement,
             checked=self.checked,
             violations=listed,

@@ -170,6 +170,7 @@ class TraceIntegrity(Checker):
     name = "trace integrity"
     source = "zab-chaos"
     statement = "Every event is present and readable. Only a killed process leaves an incomplete last line."
+    rests_on_absence = False
     if_broken = Judgement.UNKNOWN
 
     def at_end(self) -> None:

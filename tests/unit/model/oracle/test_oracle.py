@@ -439,6 +439,20 @@ def test_after_an_interruption_one_reason_says_that_recovery_is_not_judged() -> 
     ]
 
 
+def test_without_any_trace_the_record_is_incomplete_and_no_write_is_named() -> None:
+    story = ensemble()
+    story.settle()
+    story.traces.clear()
+    verdict = finish(feed(story, faults_first=False), story)
+    assert verdict.verdict is Outcome.UNKNOWN
+    assert verdict.reasons[:2] == [
+        "trace integrity is not certain: trace has no file of node 1 (and 4 more)",
+        "the record is incomplete: it has no trace of any node",
+    ]
+    durability = verdict.property("durability")
+    assert (durability.verdict, durability.violations, durability.more) == (Judgement.UNKNOWN, [], 0)
+
+
 def test_a_batch_of_two_primaries_is_described_by_both() -> None:
     """Each transaction was broadcast as it was delivered, so no two digests differ."""
     story = ensemble()
