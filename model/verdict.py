@@ -110,6 +110,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         """Return the names of the violated properties."""
         return [item.name for item in self.properties if item.verdict is Judgement.VIOLATION]
 
+    @property
+    def uncertain(self) -> list[str]:
+        """Return the names of the properties of which it is not known whether they are violated."""
+        return [item.name for item in self.properties if item.verdict is Judgement.UNKNOWN]
+
     def including(self, other: Property, reasons: Iterable[str] = ()) -> "Verdict":
         """Return this verdict with one more property, for example that of the replay."""
         outcome = worst([self.verdict, outcome_of(other)])

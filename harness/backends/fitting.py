@@ -160,12 +160,16 @@ def _point_mistakes(backend: Backend, step: FaultStep) -> list[str]:
     """Return a message for each point of a fault that the backend's nodes do not have."""
     named = [step.params.get(key) for key in POINT_KEYS]
     known = backend.points(_action(step.do))
-    points = ", ".join(known) or "none"
-    return [
-        f"{step.do} can't be done at {one} on {backend.name}; points there: {points}"
+    wrong = [
+        one
         for one in named
         if one is not None and not isinstance(one, DrawnPoint) and str(one).partition("#")[0] not in known
     ]
+    if wrong and not known:
+        able = [other.name for other in ours() if other.points(_action(step.do))]
+        return [f"{_action(step.do)}-at can't be done on {backend.name}; it can be done on {', '.join(able)}"]
+    points = ", ".join(known)
+    return [f"{step.do} can't be done at {one} on {backend.name}; points there: {points}" for one in wrong]
 
 
 def _action(kind: str) -> str:

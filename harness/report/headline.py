@@ -14,6 +14,8 @@ SHORTEST_PAUSE_S = (
     0.1  # shorter pauses of the writes are not mentioned; the report's table of outages has the same limit
 )
 ALSO_NAMED = 3  # other violated properties that the headline names
+# Properties that are uncertain when something took too long; such as: a fault came when nobody led.
+TIMELY = frozenset({"recovery", "progress", "reliable delivery", "fault took effect"})
 BUSY = 2.0  # processes that run or wait, for each core: on such a machine everything takes twice as long
 # Violations that follow from others, or show only at the end of a run, are named after the others. The default rank is 0.
 RANK = {
@@ -43,25 +45,29 @@ def capital(sentence: str) -> str:
     return sentence if "." in sentence.split(" ", 1)[0] else sentence[:1].upper() + sentence[1:]
 
 
-def remark(facts: Mapping[str, Any], verdict: str | None, violated: Collection[str]) -> str | None:
+def remark(
+    facts: Mapping[str, Any], verdict: str | None, violated: Collection[str], uncertain: Collection[str]
+) -> str | None:
     """Return whether the run showed the bug that it was to show or, without a bug, how it should have ended instead, and
     whether the machine may be the cause.
 
     `facts`: the content of run.json. `verdict`: None if there is none yet. None is returned if there is nothing to say: the run
     ended as its scenario expects, or the harness failed before anything was violated.
     """
-    parts = _unlike_expected(facts, verdict, violated), _busy(facts, verdict, violated)
+    parts = _unlike_expected(facts, verdict, violated), _busy(facts, verdict, violated, uncertain)
     return "; ".join(filter(None, parts)) or None
 
 
-def _busy(facts: Mapping[str, Any], verdict: str | None, violated: Collection[str]) -> str | None:
+def _busy(
+    facts: Mapping[str, Any], verdict: str | None, violated: Collection[str], uncertain: Collection[str]
+) -> str | None:
     """Return that the machine was busy, if all that is wrong is that something took too long, or is not known."""
     machine = facts.get("machine")
     load, cores = (machine.get(name) if isinstance(machine, dict) else None for name in ("load", "cores"))
     if not isinstance(load, int | float) or not isinstance(cores, int):
         return None  # an older run, or a changed one
     late = violated and {"recovery", "progress"}.issuperset(violated)
-    unsure = verdict == Outcome.UNKNOWN and facts.get("outcome") == "finished"  # such as: a fault came when nobody led
+    unsure = verdict == Outcome.UNKNOWN and facts.get("outcome") == "finished" and TIMELY.issuperset(uncertain)
     if (late or unsure) and load >= BUSY * cores:
         return f"the machine was busy, which may be the cause: {load:.0f} processes ran or waited for {cores} cores"
     return None

@@ -139,7 +139,8 @@ def _end(folder: RunFolder, facts: dict[str, Any], known: Verdict | None, consol
     outcome = known.verdict if known is not None else Outcome.HARNESS_ERROR
     line = Text(outcome, COLOURS.get(outcome, ""))
     line.append(f"  (exit {known.exit if known is not None else Outcome.HARNESS_ERROR.exit_code})", "dim")
-    if more := remark(facts, outcome, known.violated if known is not None else ()):
+    violated, uncertain = (known.violated, known.uncertain) if known is not None else ([], [])
+    if more := remark(facts, outcome, violated, uncertain):
         line.append(f"  {more}")
     say(console, line)
     for reason in reasons:

@@ -1,5 +1,6 @@
 """Finds scenarios: those that are shipped, by name, and any other file by its path."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from zab_chaos.harness.errors import BadInput, did_you_mean
@@ -31,7 +32,15 @@ def find(name: str) -> Path:
     if name and Path(name).exists():
         raise BadInput(f"{name} is a pipe or a device. Write the scenario to a file, so that the run can be repeated.")
     own = (path.as_posix() for path in Path(name).parent.glob("*.toml"))
-    hint = did_you_mean(name, [*known, *own], "`zab scenarios` lists those that are included.")
+    named = " or ".join(_in_folders(name, known))
+    other = f"Did you mean {named}?" if named else "`zab scenarios` lists those that are included."
+    hint = did_you_mean(name, [*known, *own], other)
     if name.endswith(".toml") or "/" in name:
         raise BadInput(f"no scenario file at {name}. {hint}")
     raise BadInput(f"no scenario is called {name!r}. {hint}")
+
+
+def _in_folders(name: str, known: Iterable[str]) -> list[str]:
+    """Return the scenarios that have this name in a folder. A ticket has one with its number: ZOOKEEPER-4643 is `4643`."""
+    last = name.upper().removeprefix("ZOOKEEPER-").lower()
+    return [one for one in known if one.rpartition("/")[2] == last]

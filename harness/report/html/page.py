@@ -83,7 +83,9 @@ def _verdict(run: RunData) -> str:
 
 def _header(run: RunData) -> Html:
     facts, verdict = run.facts, run.judged.verdict
-    more = remark(facts, verdict.verdict, verdict.violated) if verdict else remark(facts, None, ())
+    more = (
+        remark(facts, verdict.verdict, verdict.violated, verdict.uncertain) if verdict else remark(facts, None, (), ())
+    )
     return element(
         "header",
         element("h1", facts.get("scenario", "a run without a name"), " ", tables.badge(_verdict(run))),

@@ -169,6 +169,12 @@ def test_both_points_of_a_fault_must_exist_on_the_backend() -> None:
         assert said.startswith(f"crash-at can't be done at {elsewhere} on zookeeper; points there: ")
 
 
+def test_a_fault_without_any_point_on_the_backend_can_not_be_done_there() -> None:
+    fault = '[[fault]]\nat = 1\ndo = "fail-at"\ntarget = "one"\npoint = "before-sync:TXN"\n'
+    (said,) = mistakes(registry.find("zookeeper"), parse(HEAD + fault))
+    assert said == "fail-at can't be done on zookeeper; it can be done on processes, sim, lockstep, containers"
+
+
 def test_a_nemesis_must_have_a_point_for_each_of_its_faults() -> None:
     """A drawn crash may be followed by a restart with a crash point."""
     fails = {point: 0.0 for point in POINTS if point.split(":")[0] in FAIL_STEPS}

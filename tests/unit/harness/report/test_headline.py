@@ -199,11 +199,22 @@ def test_a_busy_machine_is_named_if_all_that_is_wrong_is_that_something_took_too
     verdict = "VIOLATION" if violated else "PASS"
     words = "the machine was busy, which may be the cause: 9 processes ran or waited for 2 cores"
     expected = ["the scenario expects PASS"] * bool(violated) + [words] * named
-    assert remark(facts, verdict, violated) == ("; ".join(expected) or None)
+    assert remark(facts, verdict, violated, []) == ("; ".join(expected) or None)
 
 
-@pytest.mark.parametrize(("outcome", "named"), [("finished", True), ("interrupted", False)])
-def test_a_busy_machine_is_named_if_a_finished_run_is_unknown(outcome: str, named: bool) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "uncertain", "named"),
+    [
+        ("finished", [], True),
+        ("finished", ["progress", "fault took effect"], True),
+        ("finished", ["trace integrity"], False),
+        ("finished", ["recovery", "durability"], False),
+        ("interrupted", [], False),
+    ],
+)
+def test_a_busy_machine_is_named_if_a_finished_run_is_unknown_because_of_times(
+    outcome: str, uncertain: list[str], named: bool
+) -> None:
     facts = {"expect": {"verdict": "PASS"}, "outcome": outcome, "machine": {"cores": 2, "load": 15.1}}
     words = "the machine was busy, which may be the cause: 15 processes ran or waited for 2 cores"
-    assert remark(facts, "UNKNOWN", []) == "; ".join(["the scenario expects PASS"] + [words] * named)
+    assert remark(facts, "UNKNOWN", [], uncertain) == "; ".join(["the scenario expects PASS"] + [words] * named)

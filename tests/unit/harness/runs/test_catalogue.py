@@ -49,6 +49,14 @@ def test_a_near_miss_of_a_file_beside_it_gets_a_suggestion(
         catalogue.find(wrong)
 
 
+@pytest.mark.parametrize("wrong", ["4643", "ZOOKEEPER-4643", "zookeeper-4643"])
+def test_a_ticket_gets_the_name_of_its_scenario(shelf: Path, wrong: str) -> None:
+    (shelf / "zookeeper").mkdir()
+    (shelf / "zookeeper/4643.toml").touch()
+    with pytest.raises(BadInput, match=rf"no scenario is called '{wrong}'\. Did you mean zookeeper/4643\?$"):
+        catalogue.find(wrong)
+
+
 @pytest.mark.parametrize("wrong", ["zzz", "zzz.toml"])
 def test_a_far_miss_names_the_command_that_lists_them(shelf: Path, wrong: str) -> None:
     with pytest.raises(BadInput, match=rf"{wrong}'?\. `zab scenarios` lists those that are included\.$"):
