@@ -19,6 +19,7 @@ from zab_chaos.node.net.keys import Keys
 
 PUBLISH_NS = 200_000_000  # between two updates of the counters
 SLEEP_NS_MAX = 50_000_000  # a stop is noticed after this time
+END_SECONDS = 15.0  # limit for the end of the thread, and for that of each client
 
 
 class WorkloadError(Exception):
@@ -89,14 +90,21 @@ class LoadThread(ThreadedLoad, ABC):
     def stop(self, grace: float = 5.0) -> Counters:
         """Submit no more operations, wait at most `grace` seconds for the outstanding ones (the rest become unknown), and end.
 
-        Returns the final counters. Raises WorkloadError if the workload had failed before.
+        Returns the final counters. Raises WorkloadError if the workload had failed before, and HarnessError if its thread does
+        not end.
         """
         self._grace_s = grace
         self._stopping.set()
         if self._thread.ident is None:
             self._ops.close()
         else:
-            self._thread.join()
+            seconds = grace + END_SECONDS * (1 + self._load.clients)
+            self._thread.join(seconds)
+            if self._thread.is_alive():
+                raise HarnessError(
+                    f"the workload has not ended within {seconds:g} s: a client hangs. This is a mistake in the harness or "
+                    "in the library of the client, not in the system"
+                )
         self._raise()
         return self.counters
 
@@ -146,11 +154,11 @@ class LoadThread(ThreadedLoad, ABC):
 
     def _end(self, loop: OpenLoop, clients: list[PolledClient]) -> None:
         """Close the clients, which makes outstanding operations unknown, and then the record."""
-        for client in clients:
-            client.close()
         try:
+            for client in clients:
+                client.close()
             self._ops.close()
-        except OSError as error:
+        except (OSError, HarnessError) as error:
             self._error = self._error or error
         self.counters = loop.counters(time.monotonic_ns())
 

@@ -8,6 +8,7 @@ thread. A request counts as sent once kazoo has it: if the connection is lost th
 import contextlib
 import socket
 import struct
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from zab_chaos.harness.backends.zookeeper.connection import (
     silent,
 )
 from zab_chaos.harness.client.client import PolledClient
+from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.extras import extra
 from zab_chaos.node.clients.protocol import Answers, FromNode, Requests, Welcome, decode_from_client, encode
 from zab_chaos.node.core.zxid import ZERO, Zxid
@@ -39,6 +41,7 @@ with extra("zookeeper", "a client of ZooKeeper"):
 
 CLOSE_SECONDS = 1.0  # for the server to confirm the end of the session
 STOP_SECONDS = 10.0  # for kazoo's thread to end
+QUEUED_MAX = 100  # requests that kazoo has not sent yet; beyond that, requests wait where their time limit counts
 RETRY_SECONDS = 0.05
 RETRY = {"max_tries": -1, "delay": 0.02, "max_delay": 0.2, "backoff": 2, "max_jitter": 0.0, "ignore_expire": True}
 
@@ -132,11 +135,11 @@ class KazooConnection:
         self._why_broken: str | None = None
 
     def send(self, frame: bytes) -> bool:
-        """Give the requests of a frame to kazoo; return False if the server is known to be gone.
+        """Give the requests of a frame to kazoo; return False if the server is known to be gone, or kazoo can't keep up.
 
         Other messages need not be sent: kazoo opens and closes sessions by itself.
         """
-        if self._why_broken is not None:
+        if self._why_broken is not None or len(self._kazoo._queue) >= QUEUED_MAX:
             return False
         message = decode_from_client(frame)
         if isinstance(message, Requests):
@@ -226,14 +229,17 @@ def end_session(kazoo: Any, *, send_close: bool = True) -> None:
     """Stop kazoo as its own `stop` does, but without waiting for a server that does not answer.
 
     Without `send_close` the session is left to expire. kazoo checks only between two connections whether it was stopped, so
-    each connection that it still makes is dropped, too.
+    each connection that it still makes is dropped, too. Raises HarnessError if kazoo's thread does not end.
     """
     kazoo._stopped.set()
     if send_close:
         kazoo._queue.append((CloseInstance, None))
         kazoo._connection._write_sock.send(b"\0")
     patience = CLOSE_SECONDS if send_close else 0.0
+    end = time.monotonic() + patience + STOP_SECONDS
     while not kazoo._connection.connection_stopped.wait(patience):
+        if time.monotonic() > end:
+            raise HarnessError(f"a client of ZooKeeper has not ended within {STOP_SECONDS:g} s: kazoo's thread hangs")
         drop_connection(kazoo)
         patience = RETRY_SECONDS
     kazoo.handler.stop()

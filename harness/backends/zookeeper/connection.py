@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -64,8 +65,36 @@ def _request(number: int | None) -> str:
     return "none" if number is None else f"request {number}"
 
 
+class WakeUps:
+    """Stands for both ends of the socket pair with which kazoo's thread is told of requests: a byte for each.
+
+    A socket pair holds 278 of them. While a server does not read, kazoo's thread takes none, and `send` would then block
+    whoever submits a request. This one counts instead, and never blocks.
+    """
+
+    def __init__(self) -> None:
+        self._count = os.eventfd(0, os.EFD_SEMAPHORE | os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def fileno(self) -> int:
+        return self._count
+
+    def send(self, data: bytes) -> None:
+        os.eventfd_write(self._count, len(data))
+
+    def recv(self, _size: int) -> None:
+        """Take one; raises BlockingIOError if there is none."""
+        os.eventfd_read(self._count)
+
+    def close(self) -> None:
+        """Close it. kazoo calls this for each of the two ends."""
+        count, self._count = self._count, -1
+        if count >= 0:
+            os.close(count)
+
+
 def check_answers(kazoo: Any, on_wrong_answer: OnWrongAnswer | None = None) -> None:
-    """Give a client of kazoo that is not started a CheckedConnection."""
+    """Give a client of kazoo that is not started a CheckedConnection, whose requests are submitted without waiting."""
+    kazoo.handler.create_socket_pair = lambda: [WakeUps()] * 2
     kazoo._connection = CheckedConnection(kazoo, kazoo._conn_retry.copy(), logger=silent)
     kazoo._connection.on_wrong_answer = on_wrong_answer
 

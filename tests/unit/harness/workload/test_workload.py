@@ -13,6 +13,9 @@ import pytest
 
 from tests.unit.harness.client.fake_ensemble import FakeEnsemble
 from zab_chaos.faults.scenario import AT_ROOT, BAD_PATH, NUMBERED, OPERATIONS, REFUSED, REPLACE, Operation
+from zab_chaos.harness.client.client import Client
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.workload import thread
 from zab_chaos.harness.workload.operations import LoadParameters, key_path
 from zab_chaos.harness.workload.thread import WorkloadError, ZabLoad
 from zab_chaos.node.events import ClientRequests
@@ -213,6 +216,43 @@ def test_stop_does_not_wait_for_ever(ensemble: FakeEnsemble, tmp_path: Path) -> 
     _, completed = split(tmp_path / "ops.jsonl")
     assert sum(line["outcome"] == "unknown" for line in completed.values()) == 6
     assert workload.stop() == counters
+
+
+def test_a_client_that_hangs_is_a_mistake_of_the_harness(
+    ensemble: FakeEnsemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread, "END_SECONDS", 0.05)
+    hangs, goes_on = threading.Event(), threading.Event()
+    workload = ZabLoad(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", LoadParameters(clients=1), seed=1)
+
+    def hang(_clients: object) -> None:
+        hangs.set()
+        goes_on.wait()
+
+    monkeypatch.setattr(workload, "_turn", hang)
+    workload.start()
+    assert hangs.wait(20)
+    with pytest.raises(HarnessError, match=r"has not ended within 0\.1 s: a client hangs"):
+        workload.stop(grace=0)
+    goes_on.set()
+    assert workload.stop(grace=0).invoked == 0
+
+
+def test_a_client_that_cannot_be_closed_is_an_error(
+    ensemble: FakeEnsemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = ZabLoad(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", LoadParameters(clients=1), seed=1)
+    close = Client.close
+
+    def fail(client: Client) -> None:
+        close(client)
+        raise HarnessError("it hangs")
+
+    monkeypatch.setattr(Client, "close", fail)
+    workload.start()
+    assert workload.wait_begun(20)
+    with pytest.raises(HarnessError, match="it hangs"):
+        workload.stop()
 
 
 def test_without_nodes_the_setup_waits_and_can_be_stopped(

@@ -1,13 +1,17 @@
 """The client of the load: which server its answers are from, its sessions, and the numbers of its requests."""
 
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kazoo.client import KazooState
+from kazoo.protocol.states import KeeperState
 
-from zab_chaos.harness.backends.zookeeper.client import KazooConnection, ZooKeeperClient
+from zab_chaos.harness.backends.zookeeper.client import KazooConnection, ZooKeeperClient, new_kazoo
 from zab_chaos.harness.backends.zookeeper.connection import CheckedConnection
+from zab_chaos.node.clients.protocol import Requests, encode
+from zab_chaos.node.tree.requests import Set
 
 ADDRESSES = {1: "127.0.0.1:2181", 2: "127.0.0.1:2182"}
 
@@ -72,3 +76,26 @@ def test_a_connection_that_was_never_there_is_not_lost(port: int) -> None:
     connection = KazooConnection(Connected(port), ADDRESSES[1], lambda: None)
     connection.lost("gone")
     assert connection.broken() is None
+
+
+def test_requests_that_kazoo_does_not_take_are_refused_and_never_waited_for() -> None:
+    """Its thread is blocked while it writes to a server that is paused. All clients are driven by one thread."""
+    kazoo = new_kazoo(ADDRESSES[1], 6.0)
+    read_end, kazoo._connection._write_sock = kazoo.handler.create_socket_pair()
+    kazoo._state = KeeperState.CONNECTED
+    connection = KazooConnection(kazoo, ADDRESSES[1], lambda: None)
+    accepted: list[bool] = []
+
+    def submit() -> None:
+        for _ in range(2):
+            accepted.append(connection.send(encode(Requests([(seq, Set("/a", b"x")) for seq in range(500)]))))
+
+    thread = Thread(target=submit, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert accepted == [True, False]
+    for _ in range(500):  # as kazoo does for each request
+        read_end.recv(1)
+    with pytest.raises(BlockingIOError):
+        read_end.recv(1)
+    kazoo._connection._write_sock.close()

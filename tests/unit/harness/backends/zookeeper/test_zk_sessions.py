@@ -23,6 +23,7 @@ from zab_chaos.harness.backends.zookeeper import client, session_load, sessions,
 from zab_chaos.harness.backends.zookeeper.evidence import RunEvidence, ServerLife
 from zab_chaos.harness.backends.zookeeper.histories import session_ends
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Transaction, TxnLog
+from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import trace_name
@@ -131,6 +132,13 @@ def test_a_session_is_abandoned_also_while_its_client_connects() -> None:
     handler = SimpleNamespace(stop=lambda: None)
     client.end_session(SimpleNamespace(_stopped=Event(), _connection=connection, handler=handler), send_close=False)
     assert connection.over
+
+
+def test_a_session_whose_client_does_not_end_is_a_mistake_of_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "STOP_SECONDS", 0.01)
+    connection = SimpleNamespace(connection_stopped=Event(), _socket=None)
+    with pytest.raises(HarnessError, match="kazoo's thread hangs"):
+        client.end_session(SimpleNamespace(_stopped=Event(), _connection=connection), send_close=False)
 
 
 class Kazoo:
