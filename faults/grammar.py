@@ -142,7 +142,9 @@ TABLES: dict[str, dict[str, Rule]] = {
         "release": matching(VERSION, "a released version, for example 3.9.4"),
         "to": matching(VERSION, 'a released version, to which faults with release = "new" upgrade'),
         "settings": text_table('lines of the servers\' configuration, for example { snapCount = "10" }'),
-        "java": text_table('system properties, for example { "zookeeper.leader.closeSocketAsync" = "true" }'),
+        "java": text_table(
+            'system properties and Xmx, the heap, for example { "zookeeper.snapshotSizeFactor" = "-1", Xmx = "1g" }'
+        ),
         "names": choice("folder", "journal"),
         "synced": boolean(),
     },

@@ -1,5 +1,6 @@
 """The `zookeeper` backend: a run's nodes are Apache ZooKeeper's own servers."""
 
+import re
 import sys
 from collections.abc import Collection, Mapping
 
@@ -10,7 +11,7 @@ from zab_chaos.harness.backends.processes import disks
 from zab_chaos.harness.backends.run_releases import RunReleases, asked_for
 from zab_chaos.harness.backends.zookeeper import membership, releases
 from zab_chaos.harness.backends.zookeeper.points import ACTIONS, LOCATIONS
-from zab_chaos.harness.backends.zookeeper.server import MAX_SERVERS
+from zab_chaos.harness.backends.zookeeper.server import HEAP, MAX_SERVERS
 from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -18,6 +19,7 @@ from zab_chaos.model.events import LOGS
 
 DEFECTS = {"no-force-sync": "forceSync=no"}  # settings with which ZooKeeper itself breaks a promise
 
+SIZE = re.compile(r"\d+[kKmMgG]?")  # as Java takes it
 OBSERVERS_LOG = (3, 4, 6)  # the first release whose observers write a log
 OWN, EQUAL = "the harness sets it", "the verdict takes all servers that vote for equal"
 RESERVED = {  # by name, or by what is before its first dot, as in server.1
@@ -84,6 +86,14 @@ class ZooKeeperBackend(Backend):
             for name in scenario.zookeeper.settings
             if (reason := RESERVED.get(name) or RESERVED.get(name.partition(".")[0]))
         ]
+        found += [
+            f"[zookeeper] java can't have {name}: it has system properties, and {HEAP}, the size of the heap"
+            for name in scenario.zookeeper.java
+            if name.startswith(("X", "-")) and name != HEAP
+        ]
+        heap = scenario.zookeeper.java.get(HEAP)
+        if heap is not None and not SIZE.fullmatch(heap):
+            found.append(f"[zookeeper] java has {HEAP} = {heap!r}. Allowed: a size of the heap, such as 512m or 2g")
         if scenario.nodes > MAX_SERVERS:
             found.append(f"{scenario.nodes} ZooKeeper servers are asked for; an ensemble has 1 to {MAX_SERVERS}")
         return found

@@ -108,6 +108,7 @@ class ZooKeeperDeployment(ProcessDeployment):
     def check(self) -> None:
         super().check()
         self._sampler.check()
+        self.cluster.check_memory()
 
     def complete(self) -> bool:
         """Return whether all servers serve under one leader.

@@ -18,7 +18,7 @@ from zab_chaos.harness.backends.run_releases import RunReleases
 from zab_chaos.harness.backends.zookeeper import four_letter_words, membership, points, server_log
 from zab_chaos.harness.backends.zookeeper.evidence import ServerLife
 from zab_chaos.harness.backends.zookeeper.releases import locate
-from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, ZooKeeperServer
+from zab_chaos.harness.backends.zookeeper.server import CRASHED, HEAP, HOST, Plan, ZooKeeperServer
 from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk, read_epochs
 from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.machine.connections import sockets
@@ -53,6 +53,7 @@ class ZooKeeperCluster(ReleasedCluster):
         self._servers = {node: ZooKeeperServer(folder, plan, node) for node in self.nodes}
         self._records: dict[tuple[int, int], ServerLife] = {}  # by (node, life)
         self._running: set[tuple[int, int]] = set()  # those of `_records` whose end is not recorded yet
+        self._memory_checked: set[tuple[int, int]] = set()  # those in whose logs `check_memory` has found nothing
         self._seen_ended: dict[tuple[int, int], int] = {}  # by (node, life): when it was first seen to have ended
         self._log_ends = {node: LogEnd(self._data(node)) for node in self.nodes}
         self._armed: dict[tuple[int, int], set[tuple[str, str]]] = {}  # by (node, life): crash points and their actions
@@ -103,6 +104,22 @@ class ZooKeeperCluster(ReleasedCluster):
         if not life.alive:
             self._seen_ended.setdefault((life.node, life.life), time.monotonic_ns())
         super()._note_end(life)
+
+    def check_memory(self) -> None:
+        """Raise HarnessError if a server that has ended had run out of memory: its heap is ours, and too small for the load."""
+        lives = self._lives.copy()
+        for node, life in self._records.keys() - self._memory_checked:
+            if node not in lives or life > lives[node].life or (life == lives[node].life and lives[node].alive):
+                continue
+            log = self.log(node, life)
+            said = server_log.out_of_memory(log)
+            if said is not None:
+                raise HarnessError(
+                    f"node-{node} ran out of memory: {said} (log/{log.name}). This says nothing about ZooKeeper. The heap is "
+                    f'{self._plan.heap}: give the servers more with java = {{ {HEAP} = "1g" }} in [zookeeper], or less to do '
+                    "with rate, payload_bytes and max_outstanding in [workload]"
+                )
+            self._memory_checked.add((node, life))
 
     def epochs(self, node: int) -> tuple[int, int]:
         """Return (acceptedEpoch, currentEpoch) on the server's disk; 0 if the file is missing."""

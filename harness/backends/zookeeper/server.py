@@ -31,9 +31,12 @@ CRASHED = 255  # exit status of a server that a Byteman rule has ended
 SUPERUSER = f"super:{secrets.token_hex(16)}"
 SUPERUSER_DIGEST = f"super:{b64encode(sha1(SUPERUSER.encode(), usedforsecurity=False).digest()).decode()}"
 
+HEAP = "Xmx"  # among the properties: the size of the heap
+HEAP_SIZE = "256m"
+
 # Settings for a small JVM that starts fast: an ensemble is up in two and a half seconds.
 JVM = (
-    "-Xmx256m",
+    "-XX:+ExitOnOutOfMemoryError",  # as ZooKeeper's own script has it: a server would go on without some of its threads
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
     "-XX:-UsePerfData",  # its files would be in /tmp
@@ -61,7 +64,7 @@ class Plan:
     """How an ensemble is built. The last `observers` of its servers do not vote. `dynamic`: its members can be changed.
 
     `release` is the one that all servers begin with, `settings` are lines of their configuration, by name (times are in ticks),
-    and `properties` are Java system properties.
+    and `properties` are Java system properties, and HEAP.
     """
 
     release: Release
@@ -79,6 +82,10 @@ class Plan:
     @property
     def voters(self) -> list[int]:
         return self.nodes[: len(self.ports) - self.observers]
+
+    @property
+    def heap(self) -> str:
+        return self.properties.get(HEAP, HEAP_SIZE)
 
     def member(self, node: int) -> str:
         """Return the server as the list of members has it, after `server.N=`."""
@@ -156,7 +163,8 @@ class ZooKeeperServer:
             *JVM,
             f"-Djava.io.tmpdir={self.data}",
             f"-Djdk.net.hosts.file={self._hosts}",
-            *(f"-D{name}={value}" for name, value in self._plan.properties.items()),
+            f"-Xmx{self._plan.heap}",
+            *(f"-D{name}={value}" for name, value in self._plan.properties.items() if name != HEAP),
             f"-javaagent:{release.byteman}={agent}",
             "-Dorg.jboss.byteman.transform.all",  # also the JDK's own classes, for `links.btm`
             "-cp",

@@ -1,5 +1,5 @@
 """Reads a ZooKeeper server's log file: its release, the epochs that it led, trees that differed from its leader's, crash
-points, and why it ended.
+points, why it ended, and whether it ran out of memory.
 
 `2026-01-31 12:00:00,250 [main] INFO ZooKeeperServer - Server environment:zookeeper.version=3.9.5-293c895, built on 2026-02-11`:
 every release writes this at its start.
@@ -45,6 +45,7 @@ _ERROR = re.compile(
     rb"^[-\d]{10} [:\d]{8},\d{3} (?:.*\] )?ERROR .*? - (?!Exiting JVM)(.*\n(?:(?![-\d]{10} [:\d]{8},\d{3} ).*\n)*)",
     re.MULTILINE,
 )  # with the lines of its exception
+_OUT_OF_MEMORY = re.compile(rb"java\.lang\.OutOfMemoryError: [^\n]*")
 _CAUSE = re.compile(rb"^(?:Caused by: )?((?:\w+\.)+\w*(?:Exception|Error)\b.*)$", re.MULTILINE)
 
 
@@ -140,6 +141,12 @@ def exit_reason(file: Path) -> str | None:
         return None
     causes = _CAUSE.findall(errors[-1]) or errors[-1].splitlines()[:1]
     return str(causes[-1].decode(errors="replace")).strip()
+
+
+def out_of_memory(file: Path) -> str | None:
+    """Return the server's words that it has run out of memory, None if it has not said so."""
+    said = _OUT_OF_MEMORY.search(_read(file))
+    return said[0].decode(errors="replace") if said is not None else None
 
 
 def _read(file: Path) -> bytes:

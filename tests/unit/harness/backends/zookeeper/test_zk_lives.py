@@ -15,6 +15,7 @@ from zab_chaos.harness.backends.zookeeper.ensemble import DISK_REFUSED, ZooKeepe
 from zab_chaos.harness.backends.zookeeper.releases import Release
 from zab_chaos.harness.backends.zookeeper.sampler import RoleSampler
 from zab_chaos.harness.backends.zookeeper.server import CRASHED, Plan, Ports
+from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.node.store.errors import CORRUPT_EXIT
 
@@ -34,6 +35,24 @@ def test_only_a_server_that_ended_by_itself_has_an_exit(cluster: ZooKeeperCluste
     ended_by_itself(cluster, 3)
     cluster.start(1)
     assert [life.code for life in cluster.recorded_lives({})] == [None, 3, None]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_server_that_ran_out_of_memory_is_no_evidence_against_zookeeper(
+    restarted: bool, cluster: ZooKeeperCluster
+) -> None:
+    log = cluster.log(1, 1)
+    log.parent.mkdir(exist_ok=True)
+    log.write_text("Terminating due to java.lang.OutOfMemoryError: Java heap space\n")
+    cluster.check_memory()  # it is up
+    ended_by_itself(cluster, 3)
+    if restarted:
+        cluster.start(1)
+    for _ in range(2):
+        with pytest.raises(
+            HarnessError, match=r"node-1 ran out of memory: java.lang.OutOfMemoryError: Java heap space"
+        ):
+            cluster.check_memory()
 
 
 def test_a_life_has_left_what_the_next_one_has_not_written_yet(cluster: ZooKeeperCluster, data: Path) -> None:

@@ -11,7 +11,7 @@ from zab_chaos.harness.backends.zookeeper.backend import ZooKeeperBackend, requi
 from zab_chaos.harness.backends.zookeeper.deployment import ZooKeeperDeployment
 from zab_chaos.harness.backends.zookeeper.ensemble import ZooKeeperCluster
 from zab_chaos.harness.backends.zookeeper.releases import Release
-from zab_chaos.harness.backends.zookeeper.server import SETTINGS, Plan, Ports
+from zab_chaos.harness.backends.zookeeper.server import SETTINGS, Plan, Ports, ZooKeeperServer
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.results.run_folder import RunFolder
 
@@ -106,3 +106,25 @@ def test_a_defect_is_there_whatever_the_scenario_sets(tmp_path: Path) -> None:
     scenario = parse('[scenario]\nname = "mine"\n[zookeeper]\nsettings = { forceSync = "yes", snapCount = "7" }\n')
     defective = ZooKeeperDeployment(RunFolder(tmp_path), scenario, "3.9.5", settings={"forceSync": "no"})
     assert defective._settings == {"forceSync": "no", "snapCount": "7"}
+
+
+@pytest.mark.parametrize(("java", "options"), [({}, ["-Xmx256m"]), ({"Xmx": "1g", "a": "b"}, ["-Xmx1g", "-Da=b"])])
+def test_a_scenario_may_choose_the_heap(java: dict[str, str], options: list[str], tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    release = Release("3.9.5", (), tmp_path)
+    plan = Plan(release=release, java="java", ports={1: Ports(11, 12, 13, 14)}, properties=java)
+    command = ZooKeeperServer(RunFolder(tmp_path), plan, 1)._command(release, with_rule=False)
+    assert [option for option in command if "Xmx" in option or option.startswith("-Da")] == options
+
+
+@pytest.mark.parametrize(
+    ("java", "words"),
+    [
+        ('Xms = "1g"', "java can't have Xms: it has system properties, and Xmx, the size of the heap"),
+        ('"-Xmx1g" = ""', "java can't have -Xmx1g: it has system properties, and Xmx, the size of the heap"),
+        ('Xmx = "1 GB"', "java has Xmx = '1 GB'. Allowed: a size of the heap, such as 512m or 2g"),
+    ],
+)
+def test_other_options_of_java_are_refused(java: str, words: str) -> None:
+    scenario = parse(f'[scenario]\nname = "mine"\n[zookeeper]\njava = {{ {java} }}\n')
+    assert ZooKeeperBackend().mistakes(scenario) == [f"[zookeeper] {words}"]
