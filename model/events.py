@@ -401,9 +401,10 @@ class SessionLine(Line, kw_only=True, tag_field="type"):
 
 
 class SessionBegan(SessionLine, kw_only=True, tag="began"):
-    """The client opened a session with this number."""
+    """The client opened a session with this number. `timeout`: as the server has decided, in milliseconds; old runs lack it."""
 
     session: int
+    timeout: int = 0
 
 
 class ConnectionLost(SessionLine, kw_only=True, tag="lost"):

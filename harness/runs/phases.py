@@ -226,7 +226,10 @@ class RunPhases:
         begun, bound = self._host.now(), self._scenario.expect.converges_within
         if self._wait_until(self._deployment.formed, bound, self._node_ended):
             self._deployment.on_recovered()
-        self._stop_load(min(GRACE_SECONDS, max(1.0, (begun + bound - self._host.now()) / 2)))
+        stopping = self._host.now()
+        grace = min(GRACE_SECONDS, max(1.0, (begun + bound - stopping) / 2))
+        self._stop_load(grace)
+        begun += max(0.0, self._host.now() - stopping - grace)  # abandoned sessions have to expire, which may take long
         took, why = self._await_agreement(begun, bound)
         answers = statuses(self._cluster)
         if took is not None and answers:

@@ -12,6 +12,7 @@ from zab_chaos.harness.extras import extra
 with extra("zookeeper", "a client of ZooKeeper"):
     from kazoo.exceptions import EXCEPTIONS
     from kazoo.protocol.connection import ConnectionDropped, ConnectionHandler
+    from kazoo.protocol.serialization import Connect
 
 # Errors with which a server says that it has failed: no request and no state of the tree can be the reason.
 SERVER_FAILURES = frozenset({-1, -2, -3, -5})  # system error, runtime and data inconsistency, marshalling error
@@ -32,7 +33,11 @@ class CheckedConnection(ConnectionHandler):  # type: ignore[misc]
 
     A server answers the requests of a connection in their order, and each once. `on_wrong_answer` is called when it does not,
     or answers that it has failed. After an answer to another request the connection is dropped; kazoo's own thread would end.
+
+    `session_timeout`: that of the session in milliseconds, which the server has decided; 0 before there is a session.
     """
+
+    session_timeout = 0
 
     _last_number = 0
     on_wrong_answer: OnWrongAnswer | None = None
@@ -44,6 +49,12 @@ class CheckedConnection(ConnectionHandler):  # type: ignore[misc]
     @_xid.setter
     def _xid(self, number: int | None) -> None:
         self._last_number = number or self._last_number
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        answer = super()._invoke(timeout, request, xid)
+        if isinstance(request, Connect):
+            self.session_timeout = answer[0].time_out
+        return answer
 
     def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
         pending = self.client._pending

@@ -32,7 +32,7 @@ ACTIONS_PER_SECOND = 10.0  # of each client
 PERMANENT_ZNODES = 5  # created at the start, and then set by the clients
 RECENT_EPHEMERALS = 20  # a client reads one of this many latest ephemeral znodes
 SETUP_SECONDS = 20.0
-EXPIRY_SECONDS = 4 * SESSION_SECONDS  # by then an abandoned session has expired, even if the leader has changed
+EXPIRY_TIMEOUTS = 4  # by then an abandoned session has expired, even if the leader has changed
 
 
 class SessionLoad(BackgroundThread):
@@ -128,7 +128,8 @@ class SessionLoad(BackgroundThread):
 
         A round of readings counts if it began after that time: a server that does not answer holds it up for long.
         """
-        end = time.monotonic() + EXPIRY_SECONDS
+        longest = max(SESSION_SECONDS, *(client.longest_timeout for client in (*self._clients, self._watcher)))
+        end = time.monotonic() + EXPIRY_TIMEOUTS * longest
         while True:
             began, left = time.monotonic(), self._remaining_ephemerals()
             if began > end or (left is not None and not any(left.values())):

@@ -92,6 +92,7 @@ class SessionClient:
         self._sending = threading.Lock()  # writes are recorded in the order in which they are sent
         self._place = PlaceInLine(self, LOCK)
         self._goes_away = False
+        self.longest_timeout = 0.0  # in seconds: of all its sessions, as the servers have decided
 
     @property
     def session(self) -> int | None:
@@ -287,7 +288,9 @@ class SessionClient:
         if state == KazooState.CONNECTED and session != self._session:
             self._session = session
             self._watched.clear()
-            self._record("began", session=session)
+            timeout = self._kazoo._connection.session_timeout
+            self.longest_timeout = max(self.longest_timeout, timeout / 1000)
+            self._record("began", session=session, timeout=timeout)
         elif state == KazooState.CONNECTED and self._watched:
             self._set_watches_again()
         elif state == KazooState.SUSPENDED:

@@ -258,3 +258,20 @@ def test_an_explored_seed_draws_what_the_simulator_can_do_as_a_run_does(monkeypa
     scenario = parse(SCENARIO.partition("[[fault]]")[0] + "[nemesis]\nevery = [0.2, 0.3]\nfaults = { crash = 1 }\n")
     assert simulate(scenario, 1, None).verdict.verdict == "PASS"
     assert set(reduced) == {SimBackend.abilities}
+
+
+def test_what_the_end_of_the_load_takes_too_long_is_not_the_time_of_the_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients of ZooKeeper wait until their abandoned sessions have expired."""
+    stop = SimLoad.stop
+
+    def wait_long(load: SimLoad, grace: float) -> Counters:
+        counters = stop(load, grace)
+        load._world.run_until(lambda: False, 30_000_000_000)
+        return counters
+
+    monkeypatch.setattr(SimLoad, "stop", wait_long)
+    scenario = parse(SCENARIO + "\n[expect]\nconverges_within = 10\n")
+    ran = run(scenario, RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
+    assert ran.verdict.exit == 0, ran.verdict.reasons

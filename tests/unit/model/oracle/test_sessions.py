@@ -197,8 +197,8 @@ AFTER: list[Any] = ["set", "/sessions/z-1", 2, 7]
 HISTORY: list[Txn] = [(ANNES, []), (ANNES, [CREATED]), (BOBS, [OTHER]), (ANNES, [DELETED]), (BOBS, [AFTER])]
 
 
-def began(client: int, session: int) -> Line:
-    return {"type": "began", "client": client, "session": session}
+def began(client: int, session: int, **timeout: int) -> Line:
+    return {"type": "began", "client": client, "session": session, **timeout}
 
 
 def test_answers_match_the_history_and_a_new_session_may_begin_at_an_older_zxid() -> None:
@@ -501,6 +501,12 @@ def test_the_servers_have_time_to_end_a_session_also_under_a_new_leader() -> Non
     assert judged_after(9, lines).violations == []
     assert judged_after(14, lines, established=5).violations == []
     assert the_violation(judged_after(16, lines, established=5))
+
+
+def test_the_servers_have_more_time_for_a_session_with_a_longer_timeout() -> None:
+    lines = [began(ANNE, ANNES, timeout=20_000), over("left")]
+    assert judged_after(99, lines).violations == []
+    assert the_violation(judged_after(101, lines))
 
 
 def test_a_watch_fires_before_the_answer_to_a_write_or_a_refusal_at_its_zxid() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from kazoo.exceptions import MarshallingError
-from kazoo.protocol.connection import ConnectionDropped
-from kazoo.protocol.serialization import Delete, ReplyHeader
+from kazoo.protocol.connection import ConnectionDropped, ConnectionHandler
+from kazoo.protocol.serialization import Connect, Delete, ReplyHeader
 
 from zab_chaos.harness.backends.zookeeper.client import new_kazoo
 
@@ -40,6 +40,14 @@ def test_an_answer_to_another_request_is_reported_and_ends_the_connection(awaite
         connection._read_response(ReplyHeader(8, 1, 0), b"", 0)
     wrong = f"the answer to request 8, and {named} was to be answered next"
     assert (reported, results) == ([("127.0.0.1:2181", 77, wrong)], [])
+
+
+def test_the_timeout_of_a_session_is_what_the_server_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection, _, _ = connected()
+    answer = SimpleNamespace(time_out=20_000), 0
+    monkeypatch.setattr(ConnectionHandler, "_invoke", lambda *_: answer)
+    assert connection._invoke(1.0, Connect(0, 0, 2000, 0, b"", False)) == answer
+    assert connection.session_timeout == 20_000
 
 
 def test_an_error_with_which_the_server_says_that_it_has_failed_is_reported() -> None:

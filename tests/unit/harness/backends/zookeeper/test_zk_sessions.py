@@ -152,7 +152,9 @@ class Kazoo:
         self._queue: deque[tuple[Any, Any]] = deque()
         peer = SimpleNamespace(getpeername=lambda: ("127.0.0.1", 2181))
         waker = SimpleNamespace(send=lambda _: None)
-        self._connection = SimpleNamespace(_read_watch_event=None, _socket=peer, _write_sock=waker)
+        self._connection = SimpleNamespace(
+            _read_watch_event=None, _socket=peer, _write_sock=waker, session_timeout=2000
+        )
 
     def add_listener(self, _: Any) -> None:
         pass
@@ -248,6 +250,33 @@ def test_a_session_is_closed_while_a_create_of_it_is_under_way(ready: bool, tmp_
         )  # type: ignore[arg-type]
     )
     assert done == [*["create"][:ready], "close False", "begin"]
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(1000, 8), (20_000, 80)])
+def test_sessions_have_the_time_to_expire_that_the_servers_give_them(
+    timeout: int, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(now=0.0)
+
+    def sleep(nap: float) -> None:
+        clock.now += nap
+
+    monkeypatch.setattr(
+        session_load,
+        "time",
+        SimpleNamespace(monotonic=lambda: clock.now, monotonic_ns=time.monotonic_ns, sleep=sleep),
+    )
+    monkeypatch.setattr(session_load, "read_ephemerals", lambda _: [("/sessions/e-1-1", stat_at(7), Zxid(7))])
+    monkeypatch.setattr(sessions, "new_kazoo", lambda *_: Kazoo())
+    load = session_load.SessionLoad({2: "127.0.0.1:2181"}, tmp_path / "sessions.jsonl", 1, 1)
+    client = load._clients[0]
+    client.begin()
+    client._kazoo._connection.session_timeout = timeout
+    client._state_changed(KazooState.CONNECTED)
+    load._record_final_reads()
+    assert clock.now == pytest.approx(seconds, abs=0.5)
+    began, *_ = recorded(load._file, tmp_path / "sessions.jsonl")
+    assert began == {"type": "began", "client": 1, "session": 77, "timeout": timeout}
 
 
 @pytest.mark.parametrize("stays", [False, True])

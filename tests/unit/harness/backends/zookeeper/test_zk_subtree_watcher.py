@@ -21,7 +21,13 @@ def watcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SubtreeWatcher:
     made = SubtreeWatcher(9, {1: "127.0.0.1:1"}, file, lambda _: None)
     sent: list[Any] = []
     made._kazoo = SimpleNamespace(
-        _session_id=5, connected=True, _queue=[], _pending=[], _call=lambda request, _: sent.append(request), sent=sent
+        _session_id=5,
+        connected=True,
+        _queue=[],
+        _pending=[],
+        _call=lambda request, _: sent.append(request),
+        sent=sent,
+        _connection=SimpleNamespace(session_timeout=2000),
     )
     return made
 
