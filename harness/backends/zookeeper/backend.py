@@ -9,7 +9,7 @@ from zab_chaos.faults.scenario import BAD_PATH, OPERATIONS, Scenario
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.processes import disks
 from zab_chaos.harness.backends.run_releases import RunReleases, asked_for
-from zab_chaos.harness.backends.zookeeper import membership, releases
+from zab_chaos.harness.backends.zookeeper import known_settings, membership, releases
 from zab_chaos.harness.backends.zookeeper.points import ACTIONS, LOCATIONS
 from zab_chaos.harness.backends.zookeeper.server import HEAP, MAX_SERVERS
 from zab_chaos.harness.errors import BadInput, HarnessError
@@ -56,13 +56,16 @@ class ZooKeeperBackend(Backend):
         releases.find_java()
 
     def prepare(self, scenario: Scenario, options: RunOptions, display: Display) -> None:
-        wrong = []
+        wrong, located = [], []
         for named in asked_for(scenario, self.run_releases(scenario, options)):
             try:
                 found = releases.locate(named, lambda jar: display.say(f"fetching {jar}"))
                 require_release(scenario, found.version)
+                located.append(found)
             except BadInput as error:
                 wrong.append(str(error))
+        if located and scenario.zookeeper.settings:
+            wrong += known_settings.mistakes(located, scenario.zookeeper.settings)
         if wrong:
             raise BadInput("\n".join(wrong))
 
