@@ -5,6 +5,7 @@ used by hand.
 """
 
 import dataclasses
+import signal
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from zab_chaos.faults.registry import reduced_to
 from zab_chaos.faults.scenario import FaultStep, Scenario
 from zab_chaos.faults.scheduler import LEADER_SECONDS, FaultRecord, Scheduler
 from zab_chaos.harness.backends.backend import Deployment, Load
-from zab_chaos.harness.backends.ensemble_state import leftovers, listed_nodes, statuses
+from zab_chaos.harness.backends.ensemble_state import leftovers, statuses
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.interrupt import Interrupt, Stopped
 from zab_chaos.harness.report.progress import Display
@@ -108,7 +109,8 @@ class RunPhases:
         self._cluster.start_all(self._cluster.nodes)
         if dead := self._dead():
             last_words = dict.fromkeys(self._cluster.last_words(node) for node in dead)  # without duplicates
-            raise HarnessError("\n".join([f"{listed_nodes(dead)} ended during the start:", *last_words]))
+            ended = ", ".join(f"node-{node} ({self._exit(node)})" for node in dead)
+            raise HarnessError("\n".join([f"{ended} ended during the start:", *last_words]))
         self._phase("electing")
         if not self._wait_until(self._deployment.complete, START_SECONDS):
             ended = "".join(f"; node-{node} ended, its last line: {self._last_line(node)}" for node in self._dead())
@@ -283,6 +285,11 @@ class RunPhases:
 
     def _dead(self) -> list[int]:
         return [node for node in self._cluster.nodes if not self._cluster.alive(node)]
+
+    def _exit(self, node: int) -> str:
+        """Return in words how the node's process has ended."""
+        code = self._cluster.wait_exit(node, 0.0)
+        return f"exit code {code}" if code is None or code >= 0 else signal.Signals(-code).name
 
     def _last_line(self, node: int) -> str:
         return (self._cluster.last_words(node).splitlines() or ["it logged nothing"])[-1]

@@ -22,9 +22,13 @@ DEFECTS = {"no-force-sync": "forceSync=no"}  # settings with which ZooKeeper its
 SIZE = re.compile(r"\d+[kKmMgG]?")  # as Java takes it
 OBSERVERS_LOG = (3, 4, 6)  # the first release whose observers write a log
 OWN, EQUAL = "the harness sets it", "the verdict takes all servers that vote for equal"
-RESERVED = {  # by name, or by what is before its first dot, as in server.1
+SECURITY = "the harness supports neither TLS nor SASL"
+RESERVED = {  # by name, or by what is before one of its dots, as in server.1
     **dict.fromkeys(("dataDir", "clientPort", "clientPortAddress", "server", "peerType"), OWN),
     **dict.fromkeys(("group", "weight", "dynamicConfigFile"), EQUAL),
+    **dict.fromkeys(("ssl", "sslQuorum", "sslQuorumReloadCertFiles", "secureClientPort"), SECURITY),
+    **dict.fromkeys(("secureClientPortAddress", "portUnification", "client.portUnification"), SECURITY),
+    **dict.fromkeys(("quorum.auth", "enforce.auth", "sessionRequireClientSASLAuth"), SECURITY),
     "syncEnabled": "the logs of observers are read",
     "dataLogDir": "the transaction logs are read from dataDir",
     "4lw.commands.whitelist": "the harness asks the servers for their roles",
@@ -87,7 +91,7 @@ class ZooKeeperBackend(Backend):
         found = [
             f"[zookeeper] settings can't have {name}: {reason}"
             for name in scenario.zookeeper.settings
-            if (reason := RESERVED.get(name) or RESERVED.get(name.partition(".")[0]))
+            if (reason := _why_reserved(name))
         ]
         found += [
             f"[zookeeper] java can't have {name}: it has system properties, and {HEAP}, the size of the heap"
@@ -111,6 +115,13 @@ class ZooKeeperBackend(Backend):
 
         setting = [options.defect_path.split("=")] if options.defect_path is not None else []
         return ZooKeeperDeployment(folder, scenario, self.run_releases(scenario, options), display, dict(setting))
+
+
+def _why_reserved(name: str) -> str | None:
+    """Return why a scenario can't have this setting; None if it can."""
+    parts = name.split(".")
+    beginnings = (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+    return next((RESERVED[beginning] for beginning in beginnings if beginning in RESERVED), None)
 
 
 def require_release(scenario: Scenario, version: str) -> None:

@@ -121,6 +121,12 @@ class ZooKeeperDeployment(ProcessDeployment):
         serving = [it for it in answers.values() if it.established and it.leader in (leader, None)]
         return leader is not None and len(serving) == len(nodes)
 
+    def missing(self) -> str:
+        """Say also where the servers' logs are, and the last error in one of them."""
+        errors = {node: server_log.last_error(self.cluster.log(node, 1)) for node in self.cluster.nodes}
+        last = next((f"; node-{node}: {error}" for node, error in errors.items() if error is not None), "")
+        return f"{super().missing()} (the servers' logs are log/node-*.log in the run's folder{last})"
+
     def on_established(self) -> None:
         """Sync the disks of the new ensemble, unless the scenario wants them unsynced.
 

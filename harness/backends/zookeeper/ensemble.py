@@ -239,8 +239,11 @@ class ZooKeeperCluster(ReleasedCluster):
         return [self.client_address(node) for node, state in states if state is not None and state.serving]
 
     def last_words(self, node: int) -> str:
-        """Return why the server ended by itself, in its own words; without an error, the last lines of its log."""
-        return server_log.exit_reason(self._lives[node].log) or super().last_words(node)
+        """Return why the server ended by itself, in its own words; else the last lines of its log, or an earlier one that tells
+        of an error if these do not."""
+        words, log = super().last_words(node), self._lives[node].log
+        error = server_log.last_error(log)
+        return server_log.exit_reason(log) or (words if error is None or error in words else error)
 
     def _exit_status(self, life: Life, code: int) -> int:
         exited = code >= 0 and code != CRASHED

@@ -45,6 +45,7 @@ _ERROR = re.compile(
     rb"^[-\d]{10} [:\d]{8},\d{3} (?:.*\] )?ERROR .*? - (?!Exiting JVM)(.*\n(?:(?![-\d]{10} [:\d]{8},\d{3} ).*\n)*)",
     re.MULTILINE,
 )  # with the lines of its exception
+_TELLS_OF_ERROR = re.compile(rb"^(?!\s+at ).*(?:ERROR|Exception|Error)\b.*$", re.MULTILINE)
 _OUT_OF_MEMORY = re.compile(rb"java\.lang\.OutOfMemoryError: [^\n]*")
 _CAUSE = re.compile(rb"^(?:Caused by: )?((?:\w+\.)+\w*(?:Exception|Error)\b.*)$", re.MULTILINE)
 
@@ -141,6 +142,12 @@ def exit_reason(file: Path) -> str | None:
         return None
     causes = _CAUSE.findall(errors[-1]) or errors[-1].splitlines()[:1]
     return str(causes[-1].decode(errors="replace")).strip()
+
+
+def last_error(file: Path) -> str | None:
+    """Return the last line that tells of an error, whatever its level; None if there is none."""
+    lines = _TELLS_OF_ERROR.findall(_read(file))
+    return str(lines[-1].decode(errors="replace")) if lines else None
 
 
 def out_of_memory(file: Path) -> str | None:

@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.scenario import FaultStep, parse
 from zab_chaos.faults.scheduler import Scheduler
 from zab_chaos.harness.backends.simulator.backend import SimBackend, SimDeployment
+from zab_chaos.harness.backends.simulator.ensemble import SimCluster
 from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.explore.simulate import simulate
@@ -118,6 +119,21 @@ def test_a_start_that_is_never_complete_names_the_nodes_that_ended(
         "no leader was established within 30 s of the start; node-2 ended, its last line: node-2 ended with exit code -9; "
         "node-3 ended, its last line: " in ran.verdict.reasons[0]
     )
+
+
+def test_a_node_that_does_not_live_through_the_start_is_named_with_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_all = SimCluster.start_all
+
+    def start_and_kill(cluster: SimCluster, nodes: Sequence[int]) -> None:
+        start_all(cluster, nodes)
+        cluster.kill(2)
+
+    monkeypatch.setattr(SimCluster, "start_all", start_and_kill)
+    code, reason = ending(tmp_path, SCENARIO)
+    assert code == 3
+    assert reason.startswith("the harness failed: node-2 (SIGKILL) ended during the start:")
 
 
 def ending(results: Path, text: str) -> tuple[int, str]:

@@ -1,6 +1,7 @@
 """Which settings of the servers a scenario may choose, and what a server says of one that it refuses."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,6 +38,11 @@ SCENARIO = '[scenario]\nname = "mine"\n[zookeeper]\nsettings = {{ "{}" = "1" }}\
         ("peerType", "the harness sets it"),
         ("syncEnabled", "the logs of observers are read"),
         ("4lw.commands.whitelist", "the harness asks the servers for their roles"),
+        ("sslQuorum", "the harness supports neither TLS nor SASL"),
+        ("ssl.quorum.keyStore.location", "the harness supports neither TLS nor SASL"),
+        ("secureClientPort", "the harness supports neither TLS nor SASL"),
+        ("client.portUnification", "the harness supports neither TLS nor SASL"),
+        ("quorum.auth.enableSasl", "the harness supports neither TLS nor SASL"),
     ],
 )
 def test_a_setting_on_which_the_evidence_depends_is_refused(name: str, reason: str) -> None:
@@ -74,7 +80,9 @@ def test_what_older_servers_can_not_do_is_refused() -> None:
     require_release(parse('[scenario]\nname = "mine"\n'), "3.4.5")
 
 
-@pytest.mark.parametrize("name", ["snapCount", "forceSync", "authProvider.1", "serverCnxnFactory"])
+@pytest.mark.parametrize(
+    "name", ["snapCount", "forceSync", "authProvider.1", "serverCnxnFactory", "quorum.cnxn.threads.size"]
+)
 def test_any_other_setting_is_allowed(name: str) -> None:
     assert ZooKeeperBackend().mistakes(parse(SCENARIO.format(name))) == []
 
@@ -85,7 +93,13 @@ def test_a_server_that_ends_gives_its_reason_or_else_the_end_of_its_log(tmp_path
     plan = Plan(release=Release("3.9.5", (), tmp_path), java="java", ports={})
     cluster = ZooKeeperCluster(RunFolder(tmp_path), plan)
     life = cluster._lives[1] = ProcessLife(1, 1, nobody, tmp_path / "node-1-1.log")
-    for text, words in ((REFUSED, 'java.lang.NumberFormatException: For input string: "abc"'), ("killed\n", "killed")):
+    warned = "[warning] a deprecated option\n"
+    for text, words in (
+        (REFUSED, 'java.lang.NumberFormatException: For input string: "abc"'),
+        ("killed\n", "killed"),
+        (f"java.io.IOException: no\n\tat A.B(C.java:1)\n{6 * warned}", "java.io.IOException: no"),
+        (f"{6 * warned}Error of the VM\nToo small\n", f"{3 * warned}Error of the VM\nToo small"),
+    ):
         life.log.write_text(text)
         assert cluster.last_words(1) == words
 
@@ -128,3 +142,14 @@ def test_a_scenario_may_choose_the_heap(java: dict[str, str], options: list[str]
 def test_other_options_of_java_are_refused(java: str, words: str) -> None:
     scenario = parse(f'[scenario]\nname = "mine"\n[zookeeper]\njava = {{ {java} }}\n')
     assert ZooKeeperBackend().mistakes(scenario) == [f"[zookeeper] {words}"]
+
+
+def test_an_ensemble_without_a_leader_shows_where_the_logs_are(tmp_path: Path) -> None:
+    deployment: Any = ZooKeeperDeployment(RunFolder(tmp_path), parse('[scenario]\nname = "mine"\n'), "3.9.5")
+    deployment.cluster = SimpleNamespace(
+        nodes=[1, 2], leader=lambda: None, log=lambda node, life: tmp_path / f"{node}-{life}"
+    )
+    logs = "no leader was established (the servers' logs are log/node-*.log in the run's folder"
+    assert deployment.missing() == f"{logs})"
+    (tmp_path / "2-1").write_text("a WARN\njava.net.ConnectException: refused\n\tat A.getException(A.java:1)\n")
+    assert deployment.missing() == f"{logs}; node-2: java.net.ConnectException: refused)"
