@@ -213,6 +213,15 @@ def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:
         yield f"[[operation]] version can't be given on {backend.name}: its versions are not known before it has answered"
 
 
+def require_disk(backend: Backend, scenario: Scenario, disk: str | None) -> None:
+    """Raise BadInput if the user has asked for a disk that the scenario's nodes do not get on the backend."""
+    has = backend.disk(scenario)
+    if disk not in (None, has):
+        raise BadInput(
+            f'--disk {disk} can\'t be had on {backend.name}: for this scenario its nodes have disk = "{has}"'
+        )
+
+
 def _machine(backend: Backend, scenario: Scenario) -> Iterator[str]:
     """Yield what this machine lacks for a mounted file system, if the scenario's nodes need one."""
     lack = missing_requirement(extra=backend.mounts_extra) if backend.disk(scenario) == "fuse" else None

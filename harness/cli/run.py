@@ -8,6 +8,8 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from zab_chaos.harness.backends import registry
+from zab_chaos.harness.backends.fitting import require_disk
 from zab_chaos.harness.backends.lockstep.compare import FileDifference, first_difference
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
@@ -31,6 +33,7 @@ def run_command(
     if zookeeper is not None or (on == "processes" and scenario.zookeeper.release is not None):
         on = implied_backend(on)
     scenario = scenario_for(name, scenario, on=on, defect=defect)
+    require_disk(registry.find(on), scenario, disk)
     ci.check_writable(junit)
     if compare and on != "lockstep":
         raise BadInput("--compare compares a lockstep run with the simulated one; it needs --on lockstep")

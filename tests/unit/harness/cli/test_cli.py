@@ -52,6 +52,8 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["run", "steady-state", "--nodes", "99"], "whole number from 1 to 15"),
         (["run", "steady-state", "--disk", "paper"], "one of faithful, ordinary, fuse"),
         (["run", "power-outage", "--disk", "ordinary"], 'disk = "faithful" or "fuse"'),
+        (["run", "power-outage", "--zookeeper", "3.9.4", "--disk", "faithful"], 'its nodes have disk = "fuse"'),
+        (["run", "leader-crash", "--zookeeper", "3.9.4", "--disk", "faithful"], 'its nodes have disk = "ordinary"'),
         (["run", "steady-state", "--on", "sim", "--disk", "fuse"], "it can be done on processes"),
         (["run", "steady-stat"], "Did you mean steady-state"),
         (["run", "steady-state", "--on", "processe"], "Did you mean processes"),
