@@ -13,6 +13,7 @@ from zab_chaos.harness.errors import did_you_mean
 
 PREFIX = "zookeeper."
 FAMILIES = ("authProvider.", "metricsProvider.")  # whoever writes the class that reads such a setting gives it its name
+FOR_UPGRADES = "snapshot.trust.empty"  # scenarios of upgrades have it, also for releases that do not need it
 PARSER = "QuorumPeerConfig.class"
 HINT = "ZooKeeper's administrator's guide lists the settings."
 UTF8, LONG, DOUBLE, STRING = 1, 5, 6, 8  # tags of a class file's constants
@@ -32,8 +33,14 @@ def mistakes(releases: Collection[Release], names: Collection[str]) -> list[str]
         f"[zookeeper] settings has {name}, which ZooKeeper {versions} does not know. "
         f"{did_you_mean(name.removeprefix(PREFIX), known, HINT)}"
         for name in names
-        if name.startswith(PREFIX) or (not {name, PREFIX + name} & texts and not name.startswith(FAMILIES))
+        if not _is_known(name, texts)
     ]
+
+
+def _is_known(name: str, texts: Collection[str]) -> bool:
+    if name.startswith(FAMILIES) or name == FOR_UPGRADES:
+        return True
+    return not name.startswith(PREFIX) and (name in texts or PREFIX + name in texts)
 
 
 def _classes(releases: Collection[Release]) -> Iterator[tuple[str, set[str]]]:
