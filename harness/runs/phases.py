@@ -5,7 +5,6 @@ used by hand.
 """
 
 import dataclasses
-import signal
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from zab_chaos.harness.machine.interrupt import Interrupt, Stopped
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.runs.initial_disks import MILESTONE as DISK_MILESTONE
 from zab_chaos.harness.runs.initial_disks import write_disk
+from zab_chaos.model.oracle.evidence import exit_words
 
 FINISHED, INTERRUPTED = "finished", "interrupted"  # outcomes, see results/README.md, run.json
 START_SECONDS = 30.0  # limit for the first leader to be established
@@ -109,7 +109,7 @@ class RunPhases:
         self._cluster.start_all(self._cluster.nodes)
         if dead := self._dead():
             last_words = dict.fromkeys(self._cluster.last_words(node) for node in dead)  # without duplicates
-            ended = ", ".join(f"node-{node} ({self._exit(node)})" for node in dead)
+            ended = ", ".join(f"node-{node} ({exit_words(self._cluster.wait_exit(node, 0.0))})" for node in dead)
             raise HarnessError("\n".join([f"{ended} ended during the start:", *last_words]))
         self._phase("electing")
         if not self._wait_until(self._deployment.complete, START_SECONDS):
@@ -285,11 +285,6 @@ class RunPhases:
 
     def _dead(self) -> list[int]:
         return [node for node in self._cluster.nodes if not self._cluster.alive(node)]
-
-    def _exit(self, node: int) -> str:
-        """Return in words how the node's process has ended."""
-        code = self._cluster.wait_exit(node, 0.0)
-        return f"exit code {code}" if code is None or code >= 0 else signal.Signals(-code).name
 
     def _last_line(self, node: int) -> str:
         return (self._cluster.last_words(node).splitlines() or ["it logged nothing"])[-1]

@@ -38,12 +38,17 @@ def loss_words(keep: ZxidPair, last: ZxidPair, followed_by: ZxidPair | None) -> 
     return f"lost what followed {show(keep)} in its log, up to {show(last)} (now {show(followed_by)} follows)"
 
 
+def exit_words(code: int | None) -> str:
+    """Return an exit status in words: `exit code 3`, or the name of the signal that has killed the process."""
+    if code is None or code >= 0:
+        return f"exit code {code}"
+    return next((one.name for one in Signals if one == -code), f"signal {-code}")
+
+
 def ending(node: int | None, code: int | None) -> str:
     """Return how a process ended that nobody had asked to end: `node 2 ended by itself, with exit code 3`."""
-    if code is None or code >= 0:
-        return f"node {node} ended by itself, with exit code {code}"
-    names = {int(one): one.name for one in Signals}
-    return f"node {node} was killed by {names.get(-code, f'signal {-code}')}"
+    verb = "was killed by" if code is not None and code < 0 else "ended by itself, with"
+    return f"node {node} {verb} {exit_words(code)}"
 
 
 def node_names(nodes: Sequence[int]) -> str:

@@ -19,6 +19,7 @@ from zab_chaos.harness.backends.processes.disks import COMMANDS, Disks
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.oracle.evidence import exit_words
 
 START_SECONDS = 30.0  # limit from the spawn to the first answer; a recovery may take long on a busy machine
 ANSWER_SECONDS = 0.5  # limit for one attempt to reach a node that is starting
@@ -39,7 +40,7 @@ class UnexpectedEnd:
 
     def __str__(self) -> str:
         if self.code < 0:
-            return f"node-{self.node} was killed by {signal.Signals(-self.code).name}"
+            return f"node-{self.node} was killed by {exit_words(self.code)}"
         return f"node-{self.node} ended by itself with exit code {self.code}: {self.meaning}"
 
 

@@ -61,6 +61,7 @@ def test_the_headline_of_a_pass() -> None:
             },
             "; node 2 ended by itself, with exit code 2; node 3 was killed by SIGSEGV",
         ),
+        ({"ended": [{"node": 1, "code": -40}]}, "; node 1 was killed by signal 40"),  # of those without a name
         ({"unknown_with_effect": None}, "542 of unknown outcome; longest"),  # of a verdict that does not say
     ],
 )
