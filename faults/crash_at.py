@@ -105,19 +105,27 @@ class CrashAt(NodeDown):
         return Confirmation(armed and (self.context.drawn or bool(self.answered)), self._evidence())
 
     def on_killed(self, nodes: Sequence[int]) -> None:
-        """Take note that another fault killed nodes: they will not reach the point, and their exit proves nothing."""
+        """Take note that another fault killed nodes: they will not reach the point, and their exit proves nothing.
+
+        But a status that only a crash point has shows that they had reached it a moment before.
+        """
         for node in nodes:
+            if self.cluster.wait_exit(node, 0.0) == self.cluster.crashed != -SIGKILL:
+                self._record_exit(node)
             if node not in self.exits:
                 self.pids.pop(node, None)
 
     def record_exits(self) -> None:
         """Record the nodes that have ended, before a restart hides it."""
         for node in self.nodes:
-            if node in self.pids and node not in self.exits:
-                exit_code = self.cluster.wait_exit(node, 0.0)
-                if exit_code is not None:
-                    self.exits[node] = exit_code
-                    self.to_wipe += [node] if self.params.get("wipe") else []
+            self._record_exit(node)
+
+    def _record_exit(self, node: int) -> None:
+        if node in self.pids and node not in self.exits:
+            exit_code = self.cluster.wait_exit(node, 0.0)
+            if exit_code is not None:
+                self.exits[node] = exit_code
+                self.to_wipe += [node] if self.params.get("wipe") else []
 
     def disarm(self) -> None:
         self.record_exits()

@@ -44,8 +44,8 @@ def test_servers_are_upgraded_one_after_the_other_and_one_is_taken_back(tmp_path
         steps(
             {"do": "upgrade", "target": "node-1", "for": 0.2},
             {"do": "crash-at", "target": "node-1", "point": "before-write:TXN", "for": 0.5},
-            {"do": "upgrade", "target": "node-1", "release": "old", "for": 0.2},
             {"do": "upgrade", "target": "node-3", "release": NEW, "for": 0.2},
+            {"do": "upgrade", "target": "node-1", "release": "old", "for": 0.2},
         )
     )
     words = ["run", str(file), "--zookeeper", OLD, "--to", NEW, "--results", str(tmp_path), "--keep-data"]

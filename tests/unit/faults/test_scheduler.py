@@ -442,6 +442,19 @@ def test_a_kill_by_another_fault_does_not_count_as_reaching_the_point(play: Call
     assert ("heal", 1, False) in p.told()
 
 
+def test_an_exit_status_of_its_own_shows_that_the_point_was_reached_before_another_fault(
+    play: Callable[..., Play],
+) -> None:
+    """A JVM takes a moment to end. Meanwhile the next fault may ask it to end, and then sees it end."""
+    p = play(step(0, "crash-at", "node-1", 5, point="after-sync:TXN"), step(1, "crash", "node-1", 1))
+    p.cluster.crashed = 255
+    p.scheduler.due(100.0)
+    p.cluster.wait_exit = lambda node, _timeout: None if p.cluster.alive(node) else 255
+    for now in (101.0, 102.0, 105.0):
+        p.scheduler.due(now)
+    assert ("heal", 1, True) in p.told()
+
+
 def test_a_crash_point_armed_from_the_start(play: Callable[..., Play]) -> None:
     p = play(
         step(0, "crash", "node-1"),
