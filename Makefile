@@ -4,9 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# A real run waits two thirds of its time, so there are two workers more than there are cores. Files go to workers in the order of
+# A real run waits two thirds of its time, so there is one worker more than there are cores. Files go to workers in the order of
 # their names, the long ones of tests/integration early and the short ones of tests/unit last, so that all workers end together.
-WORKERS ?= $$(( $$(nproc) + 2 ))
+WORKERS ?= $$(( $$(nproc) + 1 ))
 IN_PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Where Go's own archive puts it; a shell that is no login shell seldom knows. Go only builds toxiproxy, once.

@@ -212,16 +212,18 @@ class Variant(examplekv.ExampleKV):
         return [python, "-c", IGNORES_SIGTERM, *script]
 """
 
-# It ends at once, and the server goes on in the background.
+# It ends when the server has a session of its own, and the server goes on in the background.
 DAEMON = """
-import shlex
+import sys
 import examplekv
+
+LEAVES = "import subprocess, sys; subprocess.Popen(sys.argv[1:], start_new_session=True)"
 
 class Variant(examplekv.ExampleKV):
     name = "variant"
 
     def command(self, place, defect):
-        return ["sh", "-c", f"setsid {shlex.join(super().command(place, defect))} & exit 0"]
+        return [sys.executable, "-c", LEAVES, *super().command(place, defect)]
 """
 
 # A client reads what nobody has written and later, by a mistake of the backend, returns something that is no outcome.
