@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Any
 
 from zab_chaos.model.events import LISTS, TRANSACTIONS, ZxidPair, packed
-from zab_chaos.model.oracle.evidence import loss_words, show, zxid_range
+from zab_chaos.model.oracle.evidence import exit_words, loss_words, show, zxid_range
 from zab_chaos.node.core import digest as dg
 
 Line = dict[str, Any]
@@ -179,6 +179,7 @@ MILESTONES: dict[str, Callable[[Line], str]] = {
     "crash-state": lambda line: (
         f"a crash of node {line['node']} (life {line['life']}) at this sync was tried on a copy of its disk"
     ),
+    "ended": lambda line: f"the process of node {line['node']} (life {line['life']}) ended: {exit_words(line['code'])}",
     "release": lambda line: f"node {line['node']} began life {line['life']} with release {line['release']}",
     "last-question": lambda line: f"from here on each client asked for a last read, for at most {line['seconds']:g} s",
 }

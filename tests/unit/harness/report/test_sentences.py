@@ -139,4 +139,6 @@ def test_milestones_that_a_verdict_cites_have_a_sentence() -> None:
     assert describe_line("harness.jsonl", {"event": "crash-state"}) == "wrote `crash-state`"  # a damaged line
     asked = describe_line("harness.jsonl", {"event": "last-question", "seconds": 8.0})
     assert asked == "from here on each client asked for a last read, for at most 8 s"
+    ended = {"event": "ended", "node": 2, "life": 3, "code": -9, "armed": False}
+    assert describe_line("harness.jsonl", ended) == "the process of node 2 (life 3) ended: SIGKILL"
     assert describe_line("harness.jsonl", {"event": "converged"}) == "the run: converged"
