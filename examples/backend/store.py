@@ -20,9 +20,7 @@ import zlib
 from collections import defaultdict
 from pathlib import Path
 
-RETRY_SECONDS = (
-    0.2  # after which replicas that have not answered are asked again, and a lost connection is opened again
-)
+RETRY_SECONDS = 0.2  # after which replicas that have not answered are asked, and lost connections opened, again
 MAJORITY_SECONDS = 2.0  # for a majority to answer
 UNWRITTEN = [[0, 0], None]  # stamp and value of a key before the first write
 

@@ -1,7 +1,7 @@
 """Checks a scenario against the abilities of a backend, and fits its defaults to them."""
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,8 +63,12 @@ def mistakes(backend: Backend, scenario: Scenario) -> list[str]:
 def refusal(backend: Backend, what: str, need: Ability) -> str:
     """Return a message that `what` can't be done on the backend, with the names of our backends that can do it."""
     able = [other.name for other in ours() if need in other.abilities]
+    return f"{_not_here(backend, what, able)} ({backend.name} has no {need.value})"
+
+
+def _not_here(backend: Backend, what: str, able: Sequence[str]) -> str:
     elsewhere = f"; it can be done on {', '.join(able)}" if able else ""
-    return f"{what} can't be done on {backend.name}{elsewhere} ({backend.name} has no {need.value})"
+    return f"{what} can't be done on {backend.name}{elsewhere}"
 
 
 def fitted(backend: Backend, scenario: Scenario) -> Scenario:
@@ -167,7 +171,7 @@ def _point_mistakes(backend: Backend, step: FaultStep) -> list[str]:
     ]
     if wrong and not known:
         able = [other.name for other in ours() if other.points(_action(step.do))]
-        return [f"{_action(step.do)}-at can't be done on {backend.name}; it can be done on {', '.join(able)}"]
+        return [_not_here(backend, f"{_action(step.do)}-at", able)]
     points = ", ".join(known)
     return [f"{step.do} can't be done at {one} on {backend.name}; points there: {points}" for one in wrong]
 

@@ -102,7 +102,7 @@ def tickets(names: Sequence[str] = ()) -> list[TicketResult]:
         for name in catalogue.shipped()
         if name.startswith(FOLDER) and (row := _row(name))
     }
-    wanted = [name.upper().removeprefix("ZOOKEEPER-").lower().removeprefix(FOLDER) for name in names]
+    wanted = [catalogue.without_project(name).removeprefix(FOLDER) for name in names]
     unknown = [name for name in wanted if name not in known]
     if unknown:
         raise BadInput("\n".join(f"there is no ticket {name!r}. {did_you_mean(name, known)}" for name in unknown))

@@ -87,19 +87,22 @@ def _properties(verdict: Verdict, console: Console) -> None:
     table = wrapping_table(
         "property", "source", "checked", "verdict", right=["checked"], dim=["source"], title="Properties"
     )
-    unjudged = [item for item in verdict.properties if isinstance(item.why, str)]
-    idle = [it.name for it in verdict.properties if it.verdict is Judgement.NOT_APPLICABLE and it not in unjudged]
+    idle: list[str] = []
+    unjudged: dict[str, str] = {}  # the reasons, by the names of the properties
     for item in verdict.properties:
-        if item not in unjudged and item.name not in idle:
+        if isinstance(item.why, str):
+            unjudged[item.name] = item.why
+        elif item.verdict is Judgement.NOT_APPLICABLE:
+            idle.append(item.name)
+        else:
             table.add_row(item.name, item.source, str(item.checked), Text(item.verdict, COLOURS.get(item.verdict, "")))
     if table.row_count:
         show_table(console, table)
         if idle:
             say(console, f"nothing to check: {', '.join(idle)}", "dim")
         if unjudged:
-            reasons = list({it.why: None for it in unjudged})
-            why = reasons[0] if len(reasons) == 1 else "the report says why"
-            say(console, f"not judged: {', '.join(it.name for it in unjudged)} ({why})", "dim")
+            first, *others = {*unjudged.values()}
+            say(console, f"not judged: {', '.join(unjudged)} ({'the report says why' if others else first})", "dim")
         console.print()
 
 

@@ -41,6 +41,10 @@ def find(name: str) -> Path:
 
 
 def _in_folders(name: str, known: Iterable[str]) -> list[str]:
-    """Return the scenarios that have this name in a folder. A ticket has one with its number: ZOOKEEPER-4643 is `4643`."""
-    last = name.upper().removeprefix("ZOOKEEPER-").lower()
-    return [one for one in known if one.rpartition("/")[2] == last]
+    """Return the scenarios that have this name in a folder."""
+    return [one for one in known if one.rpartition("/")[2] == without_project(name)]
+
+
+def without_project(name: str) -> str:
+    """Return the name of a ticket as the scenario that shows it has it: ZOOKEEPER-4643 is `4643`."""
+    return name.upper().removeprefix("ZOOKEEPER-").lower()

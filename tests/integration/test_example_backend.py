@@ -313,11 +313,16 @@ for = 1
 """
 
 
-def run_variant(environment: dict[str, str], folder: Path, scenario: str) -> dict[str, Any]:
-    """Run a scenario on the installed variant, and return its verdict."""
+def zab_run(environment: dict[str, str], folder: Path, scenario: str) -> tuple[int, dict[str, Any], str]:
+    """Run a scenario on the installed variant, and return what `zab` returns."""
     path = folder / "cuts.toml"
     path.write_text(scenario)
-    code, answer, said = zab(environment, folder, "run", str(path), "--on", "variant")
+    return zab(environment, folder, "run", str(path), "--on", "variant")
+
+
+def run_variant(environment: dict[str, str], folder: Path, scenario: str) -> dict[str, Any]:
+    """Do that, and return the verdict, which is PASS or UNKNOWN."""
+    code, answer, said = zab_run(environment, folder, scenario)
     assert code == {"PASS": 0, "UNKNOWN": 2}[answer["verdict"]], (answer.get("reasons"), said)
     return answer
 
@@ -325,9 +330,7 @@ def run_variant(environment: dict[str, str], folder: Path, scenario: str) -> dic
 def test_a_mistake_of_the_backend_does_not_hide_a_violation_before_it(
     variant: Callable[[str], dict[str, str]], tmp_path: Path
 ) -> None:
-    path = tmp_path / "cuts.toml"
-    path.write_text(CUTS)
-    code, answer, said = zab(variant(WRONG_TWICE), tmp_path, "run", str(path), "--on", "variant")
+    code, answer, said = zab_run(variant(WRONG_TWICE), tmp_path, CUTS)
     assert (code, answer["verdict"]) == (3, "HARNESS-ERROR")
     assert "must be done(...), Failed(...) or Unknown(...), not 'something'" in answer["reasons"][0]
     assert [name for name, verdict in judgements(answer).items() if verdict == "VIOLATION"] == ["linearizable keys"]
@@ -338,9 +341,7 @@ def test_a_mistake_of_the_backend_does_not_hide_a_violation_before_it(
 def test_a_server_that_goes_to_the_background_does_not_outlive_the_run(
     variant: Callable[[str], dict[str, str]], tmp_path: Path
 ) -> None:
-    path = tmp_path / "cuts.toml"
-    path.write_text(ONE_CUT)
-    code, answer, said = zab(variant(DAEMON), tmp_path, "run", str(path), "--on", "variant")
+    code, answer, said = zab_run(variant(DAEMON), tmp_path, ONE_CUT)
     assert (code, answer["verdict"]) == (3, "HARNESS-ERROR")
     assert "the command must stay in the foreground" in answer["reasons"][0]
     assert re.search(r"killed what the nodes had left behind: \d+, \d+, \d+", said), said

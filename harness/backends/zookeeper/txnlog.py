@@ -230,9 +230,9 @@ def _append(transactions: dict[int, Transaction], more: tuple[Transaction, ...])
 def _bytes_left(data: bytes, at: int) -> int:
     """Return the number of bytes from an offset on, without the zeros at the end."""
     rest = data[at:]
-    return (
-        0 if rest == bytes(len(rest)) else len(rest.rstrip(b"\0"))
-    )  # megabytes of zeros are compared faster than removed
+    if rest == bytes(len(rest)):  # megabytes of zeros are compared faster than removed
+        return 0
+    return len(rest.rstrip(b"\0"))
 
 
 def _record(data: bytes, at: int) -> tuple[int, bytes] | None:

@@ -32,9 +32,8 @@ from zab_chaos.model.oracle.spans import FOREVER, SECOND
 from zab_chaos.model.oracle.znodes import NO_NODE, NODE_EXISTS, is_sequential_name, parent_of, without_number
 
 GUIDE = "ZooKeeper programmer's guide"
-ENDS_WITHIN = (
-    10 * SECOND
-)  # or five times its timeout, if that is longer; test clients wait for four times that at the end
+# Or five times its timeout, if that is longer: at the end the test clients wait for four times that.
+ENDS_WITHIN = 10 * SECOND
 WriteAcknowledged = EphemeralCreated | SetAcknowledged | DeleteAcknowledged
 Answer = ReadAnswered | WriteAcknowledged | RequestRefused | SetWatchesAnswered | SyncAnswered
 _Answer = TypeVar("_Answer", bound=Answer)
