@@ -14,7 +14,6 @@ if __name__ == "__main__":  # as a script, this file could import from its own f
 
 from tests.corpus import conduct, delivery, disks, edited, keeping_up, progress, promises, requests, sessions, values
 from tests.corpus.cases import CASES, Case
-from zab_chaos.model import manifest
 
 # Importing these modules fills the register.
 FILES = (delivery, promises, disks, progress, keeping_up, conduct, requests, values, sessions, edited)
@@ -25,7 +24,6 @@ def write(case: Case, out: Path) -> Path:
     folder = out / case.name
     if folder.exists():
         shutil.rmtree(folder)
-    case.tell().save(folder)
     expected = {
         "name": case.name,
         "about": case.about,
@@ -34,8 +32,9 @@ def write(case: Case, out: Path) -> Path:
         "verdict": case.verdict,
         "violated": sorted(case.violated),
     }
+    folder.mkdir(parents=True)
     (folder / "expected.json").write_text(json.dumps(expected, indent=2) + "\n")
-    manifest.seal(folder)
+    case.tell().save(folder)
     return folder
 
 

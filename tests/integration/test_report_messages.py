@@ -51,15 +51,25 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return simulated(str(place / "small.toml"), place / "results")
 
 
+@pytest.fixture(scope="module")
+def written() -> dict[Path, Path]:
+    """The reports that are written already, by the folders of their runs."""
+    return {}
+
+
 @pytest.fixture
-def show(driver: webdriver.Chrome, tmp_path: Path) -> Iterator[Callable[[Path], Report]]:
+def show(
+    driver: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory, written: dict[Path, Path]
+) -> Iterator[Callable[[Path], Report]]:
     """Write the report of a run and open it. At the end, the console must be empty and nothing may have been requested."""
     opened: list[Report] = []
 
     def show(folder: Path) -> Report:
-        out = tmp_path / "report.html"
-        assert main(["report", str(folder), "--out", str(out)]) == 0
-        opened.append(Report(driver, out))
+        if folder not in written:
+            out = tmp_path_factory.mktemp("report") / "report.html"
+            assert main(["report", str(folder), "--out", str(out)]) == 0
+            written[folder] = out
+        opened.append(Report(driver, written[folder]))
         return opened[-1]
 
     yield show

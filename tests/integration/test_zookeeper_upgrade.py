@@ -35,7 +35,6 @@ def steps(*faults: dict[str, Any]) -> str:
     return text + "[expect]\nmin_acked = 100\nconverges_within = 40\n"
 
 
-@pytest.mark.sample
 def test_servers_are_upgraded_one_after_the_other_and_one_is_taken_back(tmp_path: Path) -> None:
     release(OLD)
     release(NEW)

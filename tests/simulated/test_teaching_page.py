@@ -39,8 +39,10 @@ def test_an_exercise_passes_and_with_the_bug_ends_as_the_page_says(
 
 
 def test_some_seeds_of_the_second_exercise_pass_with_the_bug() -> None:
-    ends = {
-        main(["run", "history.toml", "--on", "sim", "-q", "--defect", "best-history-ignored", "--seed", seed])
-        for seed in "1234567"
-    }
+    words = ["run", "history.toml", "--on", "sim", "-q", "--defect", "best-history-ignored", "--seed"]
+    ends: set[int] = set()
+    for seed in "1234567":
+        ends.add(main([*words, seed]))
+        if len(ends) > 1:
+            break
     assert ends == {Exit.PASS, Exit.VIOLATION}

@@ -331,6 +331,7 @@ def test_cycles_without_a_common_transaction_are_told_apart() -> None:
     assert len(judged(apart, "strict-serializable").findings.listed) == 3
 
 
+@pytest.mark.slow
 def test_the_time_grows_with_the_length_of_the_history() -> None:
     short, long = (_executed(count) for count in (400, 800))
     grown = {name: (short[name], lines) for name, lines in long.items() if lines > 2.5 * short[name] + 100}

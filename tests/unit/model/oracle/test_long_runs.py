@@ -7,6 +7,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pytest
+
 import zab_chaos.model.oracle
 from tests.corpus.story import Story, digest, ensemble
 from zab_chaos.model.oracle.oracle import judge
@@ -82,6 +84,7 @@ def lines_executed(work: Callable[[], Any]) -> dict[str, int]:
     return found
 
 
+@pytest.mark.slow
 def test_four_times_the_run_is_four_times_the_work(tmp_path: Path) -> None:
     short, long = (long_run(tmp_path / str(epochs), epochs) for epochs in (15, 60))
     before, after = (lines_executed(partial(judge, folder)) for folder in (short, long))

@@ -165,6 +165,7 @@ def half_seen_after(rounds: int) -> Story:
     return story.txn([("get", "/a", at), ("get", "/b", at - 6)], at + 1, at + 2)
 
 
+@pytest.mark.slow
 def test_what_versions_and_refusals_tell_is_left_out_first() -> None:
     """If they were kept, but most writes were unknown, far too many possibilities would be left."""
     story = half_seen_after(rounds=20)

@@ -100,6 +100,7 @@ def with_conditions(writes: int) -> Calls:
     return story
 
 
+@pytest.mark.slow
 def test_with_conditions_four_times_the_history_is_four_times_the_work() -> None:
     before, after = (
         sum(lines_executed(partial(first_wrong, with_conditions(writes).calls)).values()) for writes in (50, 200)
