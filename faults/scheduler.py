@@ -248,8 +248,12 @@ class Scheduler:
         if self.drawn and is_exclusive(step) and self._without_disk():
             return now >= self._started_at + step.at + OMITTED_SECONDS
         since = self._waits_since(step)
-        if self._awaited(step) and now < since + SETTLE_SECONDS:
-            return False
+        if self._awaited(step):
+            if now < since + SETTLE_SECONDS:
+                return False
+            if step.awaits in self.unanswered:  # a fault without effect is itself not confirmed
+                self._leave_out(step, f"the operation {step.awaits!r}, which it awaits, had no answer", now)
+                return True
         kind = KINDS[step.do]
         number = len(self.records) + 1
         random = Random(f"fault {self.seed} {number}")
@@ -265,12 +269,17 @@ class Scheduler:
             may_come = may_come or any(record.heals_at is not None for record in self.active)
             if may_come and now < since + self._target_seconds(step):
                 return False
-            record = FaultRecord(number, step, [], Confirmation(False, {"error": str(error)}), injected_at=now)
-            self.records.append(record)
-            self._write_inject(record, self.host.now_ns())
+            self._leave_out(step, str(error), now)
             return True
         self._inject(step, kind, number, nodes, random, now)
         return True
+
+    def _leave_out(self, step: FaultStep, why: str, now: float) -> None:
+        """Record that a step of a written schedule was not done, which makes the run's verdict uncertain."""
+        unconfirmed = Confirmation(False, {"error": why})
+        record = FaultRecord(len(self.records) + 1, step, [], unconfirmed, injected_at=now)
+        self.records.append(record)
+        self._write_inject(record, self.host.now_ns())
 
     def _nodes_to_spare(self) -> set[int]:
         """Return the nodes that a drawn schedule must not hit again: an active fault has taken them down, or is about to.

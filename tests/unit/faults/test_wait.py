@@ -125,11 +125,15 @@ def test_a_fault_awaits_the_answer_to_an_operation(play: Callable[..., Play]) ->
     assert [run.nodes for run in p.scheduler.records] == [[1]]
 
 
-def test_a_fault_does_not_await_an_answer_for_ever(play: Callable[..., Play]) -> None:
-    p = play(crash("node-1", awaits="Written"))
+def test_a_fault_is_left_out_and_not_confirmed_if_the_answer_that_it_awaits_does_not_come(
+    play: Callable[..., Play],
+) -> None:
+    p = play(crash("node-1", awaits="Written"), crash("node-2", at=2.0))
     p.scheduler.unanswered = {"Written"}
     p.scheduler.due(101.0 + SETTLE_SECONDS)
-    assert [run.nodes for run in p.scheduler.records] == [[1]]
+    assert [run.nodes for run in p.scheduler.records] == [[], [2]]
+    assert p.told()[0] == ("inject", 1, False)
+    assert p.lines()[0]["evidence"] == {"error": "the operation 'Written', which it awaits, had no answer"}
 
 
 def test_a_fault_lasts_until_a_later_one_has_taken_effect(play: Callable[..., Play]) -> None:
