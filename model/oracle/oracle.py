@@ -256,13 +256,17 @@ class Oracle:
 
     def _conclude(self, properties: list[Property]) -> Verdict:
         facts = self.facts
+        unfinished = self._unfinished()
         unknown = self._too_little_to_judge()
         unknown += dict.fromkeys(why for checker in self.checkers for why in checker.unknown)  # without duplicates
         beyond = self._beyond_reasons() if facts.beyond_fault_model() else []
         outcomes = [outcome_of(item) for item in properties]
-        outcomes += [Outcome.UNKNOWN] if unknown else []
+        outcomes += [Outcome.UNKNOWN] if unfinished or unknown else []
         outcomes += [Outcome.BEYOND_FAULT_MODEL] if beyond else []
-        reasons = self._violation_reasons(properties) + unknown + beyond
+        found = self._violation_reasons(properties)
+        violated = [words for judgement, words in found if judgement is Judgement.VIOLATION]
+        uncertain = [words for judgement, words in found if judgement is not Judgement.VIOLATION]
+        reasons = [*violated, *unfinished, *uncertain, *unknown, *beyond]
         if facts.run.outcome.startswith(HARNESS_FAILED):
             outcomes.append(Outcome.HARNESS_ERROR)
             reasons.insert(0, f"the harness failed: {facts.run.outcome.partition(':')[2].strip() or 'no reason given'}")
@@ -275,13 +279,18 @@ class Oracle:
             metrics=metrics(facts),
         )
 
+    def _unfinished(self) -> list[str]:
+        """Return the reason why the run did not go to its end, if that was no failure of the harness."""
+        outcome = self.facts.run.outcome
+        if outcome == "finished" or outcome.startswith(HARNESS_FAILED):
+            return []
+        if outcome == "unfinished":
+            return ["the run has not finished: it still goes on, or its harness was killed"]
+        return [f"the run did not finish: {outcome}"]
+
     def _too_little_to_judge(self) -> list[str]:
         """Return the reasons why too little happened to judge the run."""
         facts, found = self.facts, []
-        if facts.run.outcome == "unfinished":
-            found.append("the run has not finished: it still goes on, or its harness was killed")
-        elif facts.run.outcome != "finished" and not facts.run.outcome.startswith(HARNESS_FAILED):
-            found.append(f"the run did not finish: {facts.run.outcome}")
         least = facts.run.expect.get("min_acked", MIN_ACKED)
         acked = facts.write_outcomes["ok"]
         if type(least) is not int:
@@ -313,15 +322,15 @@ class Oracle:
             )
         return words
 
-    def _violation_reasons(self, properties: list[Property]) -> list[str]:
-        """Return one sentence for each property that does not hold."""
+    def _violation_reasons(self, properties: list[Property]) -> list[tuple[Judgement, str]]:
+        """Return one sentence for each property that does not hold, or may not."""
         found = []
         for item in properties:
             if item.violations:
                 number = len(item.violations) + item.more
                 certain = "is violated" if item.verdict is Judgement.VIOLATION else "is not certain"
                 more = f" (and {number - 1} more)" if number > 1 else ""
-                found.append(f"{item.name} {certain}: {item.violations[0].words}{more}")
+                found.append((item.verdict, f"{item.name} {certain}: {item.violations[0].words}{more}"))
         return found
 
     def _notify(self, name: str, *what: object) -> None:

@@ -1,10 +1,11 @@
 """The checker of the state that a scenario expects at the end."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from zab_chaos.model.events import Milestone, Run
+from zab_chaos.model.events import Inject, Milestone, Run
 from zab_chaos.model.oracle.facts import Damage
 from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.verdict import Judgement, Verdict
@@ -12,8 +13,10 @@ from zab_chaos.model.verdict import Judgement, Verdict
 Held = dict[int, dict[str, str | None]]
 
 
-def judged(expected: Any, held: Held | None, *damages: Damage) -> Verdict:
+def judged(expected: Any, held: Held | None, *damages: Damage, faults: Sequence[Inject] = ()) -> Verdict:
     oracle = Oracle()
+    for fault in faults:
+        oracle.add_fault(fault)
     if held is not None:
         oracle.add_milestone(Milestone(t=7, line=3, event="state", held=held))
     for damage in damages:
@@ -47,6 +50,26 @@ def test_a_violation_cites_what_the_nodes_held_in_the_order_of_nodes() -> None:
     assert [(one.file, one.line) for one in violation.evidence] == [("harness.jsonl", 3)]
 
 
+@pytest.mark.parametrize(
+    ("values", "confirmed", "judgement"),
+    [
+        ("yy", True, Judgement.VIOLATION),
+        ("yy", False, Judgement.UNKNOWN),
+        ("yz", False, Judgement.VIOLATION),  # whatever the faults were
+        ("xx", False, Judgement.PASS),
+    ],
+)
+def test_other_values_prove_nothing_if_the_faults_were_not_those_of_the_scenario(
+    values: str, confirmed: bool, judgement: Judgement
+) -> None:
+    held: Held = {node: {"/a": value} for node, value in enumerate(values, 1)}
+    faults = [
+        Inject(t=1, line=1, id=1, do="crash", confirmed=True),
+        Inject(t=2, line=2, id=2, do="pause", confirmed=confirmed),
+    ]
+    assert judged({"/a": ["x"]}, held, faults=faults).property("expected state").verdict is judgement
+
+
 def test_an_unreadable_expectation_is_unknown() -> None:
     verdict = judged({"/a": "x"}, {1: {"/a": "x"}})
     assert verdict.property("expected state").verdict is Judgement.UNKNOWN
@@ -56,4 +79,4 @@ def test_an_unreadable_expectation_is_unknown() -> None:
 def test_of_data_that_are_no_text_only_the_beginning_is_shown() -> None:
     held: Held = {1: {"/a": "0.1.\ufffdXF\x0f\ufffd" + "y" * 40}, 2: {"/a": "z" * 40}}
     (violation,) = judged({"/a": ["x"]}, held).property("expected state").violations
-    assert violation.words == f"/a: node 1 '0.1.'... (not text), node 2 '{'z' * 30}'...; all must have 'x'"
+    assert violation.words == f"/a: node 1 '0.1.'... (of the load), node 2 '{'z' * 30}'...; all must have 'x'"

@@ -340,6 +340,32 @@ def test_a_point_that_was_not_reached_is_the_reason_why_a_healing_is_not_confirm
     assert failed.words == "the healing of fault 1 (crash-at) was not confirmed: its point was not reached on node 1"
 
 
+def test_a_state_that_was_waited_for_in_vain_is_named() -> None:
+    story = ensemble()
+    story.inject("wait", [1, 2], params={"state": "serves", "within": 3.0})
+    story.heal(confirmed=False)
+    story.settle()
+    (failed,) = finish(feed(story, faults_first=False), story).property("fault took effect").violations
+    assert failed.words == "fault 1 (wait): within 3.0 s, nodes 1 and 2 did not reach the state 'serves'"
+
+
+@pytest.mark.parametrize("outcome", ["finished", "interrupted"])
+def test_the_first_reason_is_what_is_violated_then_why_the_run_ended_then_what_is_uncertain(outcome: str) -> None:
+    story = ensemble()
+    story.skip_at(3)
+    story.inject("pause", [1], confirmed=False)
+    story.settle()
+    story.run["outcome"] = outcome
+    reasons = finish(feed(story, faults_first=False), story).reasons
+    unfinished = ["the run did not finish: interrupted"] * (outcome == "interrupted")
+    kinds = [
+        "violated" if " is violated: " in why else "uncertain" if " is not certain: " in why else why for why in reasons
+    ]
+    assert "uncertain" in kinds
+    assert kinds[0] == "violated"
+    assert [*dict.fromkeys(kinds)][:3] == ["violated", *unfinished, "uncertain"][:3]
+
+
 def test_how_a_process_ended_is_the_reason_why_a_stop_is_not_confirmed() -> None:
     story = ensemble()
     story.inject("stop", [1, 2], confirmed=False, evidence={"1": {"pid": 7, "exit": 0}, "2": {"pid": 8, "exit": 1}})
