@@ -60,7 +60,7 @@ class PowerCut(KillFault):
 
     def describe(self) -> str:
         variant = self.params["variant"]
-        return f"{node_names(self.nodes)} without power" + ("" if variant == "plain" else f" ({variant})")
+        return f"{node_names(self.nodes)} lost power" + ("" if variant == "plain" else f" ({variant})")
 
 
 def disk_states(cluster: Cluster, nodes: Iterable[int]) -> dict[int, dict[str, Any]]:

@@ -68,7 +68,8 @@ def _busy(
         return None  # an older run, or a changed one
     late = violated and {"recovery", "progress"}.issuperset(violated)
     unsure = verdict == Outcome.UNKNOWN and facts.get("outcome") == "finished" and TIMELY.issuperset(uncertain)
-    if (late or unsure) and load >= BUSY * cores:
+    too_few = (facts.get("expect") or {}).get("min_acked", 1) > 0  # nobody has to write to a standing ensemble
+    if (late or (unsure and (uncertain or too_few))) and load >= BUSY * cores:
         return f"the machine was busy, which may be the cause: {load:.0f} processes ran or waited for {cores} cores"
     return None
 

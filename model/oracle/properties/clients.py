@@ -212,7 +212,8 @@ class ClientOrder(Checker):
                 words = f"did not know client {event.client} when that sent seq {event.seq} on its open connection"
                 self.findings.add(f"node {event.node} {words}", [event])
             elif error.endswith(FALSE_CLAIM) and not self._is_slow(event.t):
-                words = f"took client {event.client}, which moved there, for one of another ensemble"
+                why = error.removesuffix(f": {FALSE_CLAIM}").rpartition(": ")[2]
+                words = f"took client {event.client}, which moved there, for one of another ensemble: {why}"
                 self.findings.add(f"node {event.node} {words}", [event])
             elif not self._may_refuse(event.t):
                 words = f"client {event.client} had asked for little, and was not served with seq {event.seq}: {error}"

@@ -138,7 +138,13 @@ class DiskContents(Checker):
     def on_nonconsecutive_accept(self, event: Accept, before: int) -> None:
         if event.first > 1 or not self._precedes(before, event.epoch):
             words = f"node {event.node} accepted {show(event.zxid)}, which does not continue its log: that ended at"
-            self.findings.add(f"{words} {show(before)}", [event], {event.node} if event.first > 1 else None)
+            primaries = self.facts.broadcasts.epochs.get(event.epoch) if event.first == 1 else None
+            begin = (
+                f"; epoch {event.epoch} began after {show(packed(primaries[0].events[0].delivered))}"
+                if primaries
+                else ""
+            )
+            self.findings.add(f"{words} {show(before)}{begin}", [event], {event.node} if event.first > 1 else None)
 
     def _precedes(self, last: int, epoch: int) -> bool:
         """Return whether a primary of the epoch had delivered up to `last` when it began, or no primary is known."""

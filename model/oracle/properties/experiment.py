@@ -60,8 +60,8 @@ class FaultTookEffect(Checker):
             failed = "; ".join(f"{where}: {error}" for where, error in evidence_of(event).items())
             self.findings.add(f"the final healing failed: {failed}", [event])
         elif not event.confirmed and not changes:
-            kind = next((f" ({it.do})" for it in self.facts.injects if it.id == event.id), "")
-            self.findings.add(f"the healing of fault {event.id}{kind} was not confirmed{_why(event)}", [event])
+            inject = next((it for it in self.facts.injects if it.id == event.id), None)
+            self.findings.add(f"{_not_healed(event, inject)}{_why(event)}", [event])
         self._check_cut_links(event)
 
     def at_end(self) -> None:
@@ -135,6 +135,17 @@ class FaultTookEffect(Checker):
                     f"{passed} meanwhile ({before} before, {after} after)",
                     [event],
                 )
+
+
+def _not_healed(event: Heal, inject: Inject | None) -> str:
+    """Return in words that the end of a fault was not confirmed. `inject`: its beginning, if that is known."""
+    if inject is not None and inject.do == "wait":
+        within, state = (inject.params.get(name) for name in ("within", "state"))
+        return (
+            f"fault {event.id} (wait): within {within} s, {node_names(inject.nodes)} did not reach the state {state!r}"
+        )
+    kind = f" ({inject.do})" if inject is not None else ""
+    return f"the healing of fault {event.id}{kind} was not confirmed"
 
 
 def _why(event: Inject | Heal) -> str:

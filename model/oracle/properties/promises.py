@@ -34,7 +34,8 @@ class Promises(Checker):
     name = "promises"
     source = "DSN 2011"
     statement = (
-        "A node promises an epoch once, to one leader. A leader is established by members that promised and joined."
+        "A node promises an epoch once, to one leader. A leader is established by a quorum of members that promised and "
+        "joined, with the best history among theirs. A node that has lost its disk takes no part until it is a member again."
     )
     judged_from = BY_NODES
 

@@ -219,3 +219,8 @@ def test_a_busy_machine_is_named_if_a_finished_run_is_unknown_because_of_times(
     facts = {"expect": {"verdict": "PASS"}, "outcome": outcome, "machine": {"cores": 2, "load": 15.1}}
     words = "the machine was busy, which may be the cause: 15 processes ran or waited for 2 cores"
     assert remark(facts, "UNKNOWN", [], uncertain) == "; ".join(["the scenario expects PASS"] + [words] * named)
+
+
+def test_a_busy_machine_does_not_explain_that_nobody_wrote_to_a_standing_ensemble() -> None:
+    facts = {"expect": {"min_acked": 0}, "outcome": "finished", "machine": {"cores": 2, "load": 15.1}}
+    assert remark(facts, "UNKNOWN", [], []) is None

@@ -80,6 +80,11 @@ def test_the_oracle_judges_as_expected(case: Case, tmp_path: Path) -> None:
             "channels-a-gap-before-what-is-not-known",
             r"node 2 took frames 0 to 10 .*, and then a later one: what is between them is missing",
         ),
+        ("edited-truncation-dropped", r"does not continue its log: that ended at 1:4; epoch 2 began after 1:3"),
+        (
+            "client-order-taken-for-a-stranger",
+            r"for one of another ensemble: the client says that it has seen \(1, 9\), but this ensemble has come to \(1, 2\)",
+        ),
         ("values-lost-update", r"2:1 sets /a to version 3 where 4 was next: 1:4 made version 3"),
         ("values-sequential-name-given-twice", r"number 1 was next: 1:5 was the last to change the children of /a"),
     ],
