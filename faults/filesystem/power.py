@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
@@ -16,6 +16,13 @@ from zab_chaos.faults.filesystem.volume import File, Folder, Names, Volume
 from zab_chaos.node.store.disk_faults import DiskFaults, FailingOperation, Variant
 
 WRITE_BACK = 35.0  # seconds: Linux takes what is older than 30 s, and looks every 5 s
+
+
+class PowerOff(OSError):
+    """The power is off: nothing can be changed. The number is EIO."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EIO, os.strerror(errno.EIO))
 
 
 class Counts(msgspec.Struct):
@@ -72,11 +79,11 @@ class MountedVolume:
     def changing(self, *, contents: bool = False) -> Iterator[Volume]:
         """Give access to the volume, for changes of names and attributes or, with `contents`, of a file's contents.
 
-        Raises OSError if the power is off, or a fault refuses a change of contents.
+        Raises PowerOff, or another OSError if a fault refuses a change of contents.
         """
         with self._mutex:
             if self._off:
-                _fail(errno.EIO)
+                raise PowerOff
             if contents:
                 self._before_write()
             self._write_back()
@@ -98,14 +105,14 @@ class MountedVolume:
             raise
 
     def sync(self, inode: File | Folder) -> None:
-        """Sync a file or folder. Raises OSError if the power is off or a fault lets the sync fail."""
+        """Sync a file or folder. Raises PowerOff, or another OSError if a fault lets the sync fail."""
         self._delay()
         with self._mutex:
             self._write_back()
             if self._pending_cut is not None and self._volume.has_unsynced(inode):
                 self._carry_out(self._pending_cut)
             if self._off:
-                _fail(errno.EIO)
+                raise PowerOff
             try:
                 self.faults.fail_if("sync")
             except OSError as error:
@@ -230,7 +237,3 @@ class MountedVolume:
     def close(self) -> None:
         """End the waits of all slow syncs."""
         self.slow(0)
-
-
-def _fail(number: int) -> NoReturn:
-    raise OSError(number, os.strerror(number))

@@ -177,6 +177,10 @@ def test_what_a_killed_program_has_stored_through_a_mapping_is_lost_only_with_th
         assert child.wait(SECONDS) == -signal.SIGKILL
     mount.command("attach")
     assert path.read_bytes()[:3] == (b"xxx" if power else b"abc")
+    with opened(path) as fd, mmap.mmap(fd, 5000) as shared:  # the disk has no errors that nobody asked for
+        shared[:3] = b"new"
+        shared.flush()
+        os.fsync(fd)
 
 
 def test_what_it_does_not_have_is_refused(mount: Mount) -> None:
