@@ -13,8 +13,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from zab_chaos.harness.report.html.lifetimes import determine_ends, read_lives
 from zab_chaos.harness.report.messages import LifeMessages
 from zab_chaos.harness.report.sentences import describe_line
+from zab_chaos.harness.results.fault_spans import read_spans
+from zab_chaos.harness.results.source import MilestoneLine, Source
 from zab_chaos.model.events import UNREADABLE, trace_name
 from zab_chaos.model.replay import descriptions
 from zab_chaos.model.replay.replay import recorded_lives
@@ -278,6 +281,22 @@ def read_steps(
         for step in life.steps:
             step.time = life.time(step.moment)
         lives.append(life)
+    _set_times_of_ends(folder, lives)
     found = RunSteps(folder, lives)
     found.gaps = gaps
     return found
+
+
+def _set_times_of_ends(folder: Path, lives: list[_SteppedLife]) -> None:
+    """Set the time of the last step of each life. A process that is killed records nothing; what has killed it is on record.
+    One that was not killed lived until the end of the run."""
+    source = Source(folder)
+    traced = read_lives(source)
+    determine_ends(traced, read_spans(source), [line for _, line in source.lines("harness.jsonl", MilestoneLine)])
+    ends = {(life.node, life.number): life.end for life in traced}
+    latest = max((step.time for life in lives for step in life.steps), default=0)
+    for life in lives:
+        end = ends.get((life.node, life.life))
+        begins = [one.steps[0].time for one in lives if one.node == life.node and one.life > life.life]
+        last = life.steps[-1]
+        last.time = max(last.time, min([latest if end is None else end, *begins]))

@@ -76,6 +76,16 @@ def test_steps_are_in_order_of_time_and_each_lifes_in_its_own(steps: RunSteps) -
         assert all(one.number < other.number for one, other in pairwise(own[:-1]))
 
 
+def test_a_killed_life_ends_when_it_was_killed_and_the_others_at_the_end(run: Path, steps: RunSteps) -> None:
+    faults = [json.loads(line) for line in (run / "faults.jsonl").read_text().splitlines()]
+    (crash,) = (fault for fault in faults if fault["type"] == "inject")
+    ends = {(step.node, step.life): step.time for step in steps.all if step.entry is None}
+    (leader,) = crash["nodes"]
+    began = min(step.time for step in steps.all if (step.node, step.life) == (leader, 2))
+    assert crash["t"] <= ends.pop((leader, 1)) < began - 300_000_000  # it was down for 0.4 s
+    assert set(ends.values()) == {steps.all[-1].time}
+
+
 def test_a_message_is_received_after_it_was_sent(steps: RunSteps) -> None:
     sent: dict[tuple[int, int], list[m.Message]] = {}
     for step in steps.all:
