@@ -83,7 +83,7 @@ def test_a_killed_life_ends_when_it_was_killed_and_the_others_at_the_end(run: Pa
     (leader,) = crash["nodes"]
     began = min(step.time for step in steps.all if (step.node, step.life) == (leader, 2))
     assert crash["t"] <= ends.pop((leader, 1)) < began - 300_000_000  # it was down for 0.4 s
-    assert set(ends.values()) == {steps.all[-1].time}
+    assert min(ends.values()) > steps.all[-1].time - 100_000_000
 
 
 def test_a_message_is_received_after_it_was_sent(steps: RunSteps) -> None:
