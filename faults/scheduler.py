@@ -147,6 +147,16 @@ class Scheduler:
         assert self._started_at is not None
         return max(self._started_at + step.at, self._advanced_at)
 
+    def lasts_until(self, duration: float) -> float:
+        """Return until when the active faults of a written schedule of this duration, in seconds, last as planned: those that
+        began late as long as if they had not. 0.0 without such a fault."""
+        planned = [
+            record.heals_at - record.step.lasts + min(record.step.lasts, duration - record.step.at)
+            for record in self._active
+            if record.heals_at is not None and record.step.lasts is not None
+        ]
+        return max(planned, default=0.0)
+
     @property
     def _blocking(self) -> list[FaultRecord]:
         return [record for record in self.awaiting_effect if record.kind.blocks_schedule]

@@ -144,13 +144,14 @@ class RunPhases:
         return self._scheduler
 
     def _run_schedule(self) -> None:
-        """Inject the scheduled faults until the scenario's duration has passed and nothing of the schedule is pending.
+        """Inject the scheduled faults until the scenario's duration has passed and nothing of the schedule is pending, and each
+        fault of a written schedule has lasted as planned.
 
         Raises HarnessError if the schedule is much too late.
         """
         assert self._monitor.begun is not None
         end = self._monitor.begun + self._scenario.duration
-        while (now := self._host.now()) < end or (
+        while (now := self._host.now()) < max(end, self._faults_last_until()) or (
             now < self._schedule_deadline(end) and (self._missing_step() is not None or self._fault_pending())
         ):
             next_due = self._inject_due(now)
@@ -164,6 +165,9 @@ class RunPhases:
     def _schedule_deadline(self, end: float) -> float:
         """Return the time by which the whole schedule must have been injected; `end` is the planned end of the faults."""
         return max(end, self._scheduler.progress_deadline) + 2 * LEADER_SECONDS
+
+    def _faults_last_until(self) -> float:
+        return self._scheduler.lasts_until(self._scenario.duration) if self._scenario.nemesis is None else 0.0
 
     def _fault_pending(self) -> bool:
         """Return whether a fault has yet to take effect: on a slow machine an armed crash point may not be reached yet."""

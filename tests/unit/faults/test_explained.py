@@ -17,6 +17,7 @@ from zab_chaos.faults.cut_evidence import QUIET, LinkWitness
 from zab_chaos.faults.disk import PowerCut
 from zab_chaos.faults.host import THIS_HOST
 from zab_chaos.faults.kind import FaultContext
+from zab_chaos.faults.network import Traffic
 from zab_chaos.faults.process import Crash, KillFault
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep
@@ -313,6 +314,20 @@ def test_a_receiver_that_was_paused_at_the_cut_and_just_resumed_shows_nothing(sl
     assert witness.settle(5.0)
     cluster.resume(2)
     assert witness.links() == []
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_receiver_that_does_not_answer_is_only_waited_for_if_the_proxies_do_not_count(
+    sleepers: Callable[..., Any], patient: Any, monkeypatch: pytest.MonkeyPatch, counted: bool
+) -> None:
+    cluster, network = sleepers(2), LinksInMemory()
+    network.counts = {(1, 2): Traffic(0, 0)} if counted else {}
+    monkeypatch.setattr(cluster, "status", lambda node, timeout: None)
+    witness = LinkWitness(cluster, [(1, 2)], patient, network)
+    assert witness.settle(5.0)
+    before = patient.now()
+    witness.wait(10.0)
+    assert (patient.now() - before >= 10.0) is not counted
 
 
 @pytest.mark.parametrize("leaked", [0, 1])

@@ -179,6 +179,31 @@ def test_a_schedule_whose_faults_do_not_begin_fails_the_run(tmp_path: Path, monk
     )
 
 
+@pytest.mark.parametrize(
+    ("seconds", "lasted"),
+    [
+        (0.3, 0.3),
+        (9, 0.6),  # it would have been healed at the end, and is
+    ],
+)
+def test_a_late_fault_lasts_as_long_as_was_planned(
+    seconds: float, lasted: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = SimCluster.start_all
+
+    def start_slowly(cluster: SimCluster, nodes: Sequence[int]) -> None:
+        start(cluster, nodes)
+        cluster._world.run_for(5_000_000_000)
+
+    monkeypatch.setattr(SimCluster, "start_all", start_slowly)
+    head = SCENARIO.split("[[fault]]")[0] + '[[fault]]\nat = 0.1\ndo = "crash"\ntarget = "node-1"\nfor = 0.1\n'
+    text = f'{head}[[fault]]\nat = 0.4\ndo = "pause"\ntarget = "node-2"\nfor = {seconds}\n'
+    ran = run(parse(text), RunOptions(seed=1, results=tmp_path, command="again", on="sim"), Kept())
+    begun, *times = (line["t"] for line in ran.folder.lines("faults.jsonl") if line["id"] == 2)
+    (ended,) = times
+    assert ended - begun == pytest.approx(lasted * 1e9, abs=2 * phases.STEP * 1e9)
+
+
 def test_the_operations_that_the_end_of_the_load_makes_unknown_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
