@@ -283,6 +283,7 @@ class SystemClient:
         self._answers = answers or ClientAnswers()
         self._client: Client | None = None
         self._client_node = node
+        self.has_connected = False  # to any node, at any time
         self._seq = 0
         self._only_mistakes = True  # nothing came so far but exceptions other than OSErrors, or no answer at all
         self._raised: Exception | None = None  # the latest such exception
@@ -303,6 +304,12 @@ class SystemClient:
             where = client._place_of_ask if time.monotonic() - since >= CALL_SECONDS else None
             return None if where is None else f"not returned {CALL_SECONDS:g} s after its timeout{where}"
         return f"raised {describe(self._raised)}" if self._raised is not None else None
+
+    @property
+    def unreachable(self) -> str | None:
+        """The exception of the latest call of `client`, in words, if it has raised one."""
+        error = self._unreachable
+        return None if error is None else f"{type(error).__name__}: {error}"
 
     @property
     def connected(self) -> bool:
@@ -383,6 +390,7 @@ class SystemClient:
                     )
                 self._client, self._client_node = client, self.node
                 self._unreachable = None
+                self.has_connected = True
         except OSError as error:
             self._unreachable = error.__cause__ if isinstance(error, Unreachable) else error
             pending.answers.put(Failed(NO_LEADER, f"node {self.node} can't be reached: {error}"))

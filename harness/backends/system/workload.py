@@ -21,6 +21,7 @@ from zab_chaos.node.tree.requests import Create, Request, Set
 
 POLL_SECONDS = 0.05
 RAISED_SECONDS = 10.0  # of a client that only raises exceptions; the nodes may not be ready at once
+CONNECT_SECONDS = 30.0  # in which some client must have connected to a node; all nodes accept connections by then
 
 
 class SystemLoad(ThreadedLoad):
@@ -50,7 +51,7 @@ class SystemLoad(ThreadedLoad):
         self._creates = creates
         self._patience = patience
         self._lock = threading.Lock()  # of `_loop`, which all clients' threads use
-        clients = [client(number) for number in range(1, load.clients + 1)]
+        self._clients = clients = [client(number) for number in range(1, load.clients + 1)]
         for each in clients:
             each.lock = self._lock
         self._lists = ListKeys(load.keys) if lists is None else lists
@@ -106,10 +107,8 @@ class SystemLoad(ThreadedLoad):
                 self._turn(client, lane)
                 if self._loop.begun:
                     self._begun.set()
-                elif (took := time.monotonic() - begun) >= self._patience and (mistake := client.mistake) is not None:
-                    raise BackendMistake(
-                        f"no request was answered for {took:.0f} s, because `ask` has {mistake}. {ADVICE}"
-                    )
+                else:
+                    self._check_beginning(client, time.monotonic() - begun)
             while client.outstanding and time.monotonic() < self._grace_end:
                 client.poll(POLL_SECONDS)
         except Exception as error:
@@ -118,6 +117,17 @@ class SystemLoad(ThreadedLoad):
             client.close()
         except Exception as error:
             self._fail(error)
+
+    def _check_beginning(self, client: SystemClient, seconds: float) -> None:
+        """Raise BackendMistake if the backend is the reason why no request was answered in so many seconds."""
+        if seconds >= self._patience and (mistake := client.mistake) is not None:
+            raise BackendMistake(f"no request was answered for {seconds:.0f} s, because `ask` has {mistake}. {ADVICE}")
+        connected = any(each.has_connected for each in self._clients)
+        if seconds >= CONNECT_SECONDS and not connected and client.unreachable is not None:
+            raise BackendMistake(
+                f"no client has connected to any node for {seconds:.0f} s, although all of them accept connections. The "
+                f"latest exception of `client`: {client.unreachable}"
+            )
 
     def _fail(self, error: Exception) -> None:
         """Note the first error, which `_raise` raises in the main thread."""

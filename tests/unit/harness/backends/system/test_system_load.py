@@ -166,6 +166,38 @@ def test_a_client_that_only_raises_exceptions_is_a_mistake(tmp_path: Path, error
     assert place in (tmp_path / "ops.jsonl").read_text()
 
 
+@pytest.mark.parametrize("one_connects", [False, True])
+def test_it_is_a_mistake_if_no_client_ever_connects_to_any_node(
+    one_connects: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system has not refused anything. But if one client has connected, the system may refuse the others."""
+    monkeypatch.setattr(workload, "CONNECT_SECONDS", 0.0)
+    tries = threading.Semaphore(0)
+
+    def connect(number: int) -> Client:
+        tries.release()
+        if one_connects and number == 1:
+            return OfStore(lambda request: Unknown("no answer"))
+        raise ConnectionError("access denied")
+
+    history = HistoryFile(tmp_path / "ops.jsonl", OutcomeCounts())
+    work = LoadParameters(clients=2, rate=100.0, keys=2, mix={"get": 1})
+    load = SystemLoad(
+        lambda number: SystemClient({1: partial(connect, number)}, number, 1, 10.0), work, 1, history, creates=False
+    )
+    load.start()
+    if one_connects:
+        assert all(tries.acquire(timeout=60) for _ in range(20))
+        load.stop()
+    else:
+        words = r"no client has connected to any node for .* of `client`: ConnectionError: access denied$"
+        with pytest.raises(BackendMistake, match=words):
+            load.wait_begun(60)
+        with pytest.raises(BackendMistake):
+            load.stop()
+    history.close()
+
+
 class Asked(BlockingClient):
     """A client of which `ask` waits until it is told to go on, whether or not it has hung up, if that is nothing."""
 
