@@ -349,8 +349,9 @@ class _Reader:
         do = self._read_value(path, "do", choice(*KINDS), table.get("do", REQUIRED))
         awaits = self._read_awaits(path, table, self._names_before(at) | self._operation_names())
         lasts = self._read_value(path, "for", number(0.01, MAX_SECONDS, "seconds"), table.get("for"))
-        if do is REQUIRED:
-            return None  # the other keys depend on the kind
+        if do is REQUIRED:  # the other keys depend on the kind
+            self._report_impossible_target(path, table, self._names_before(at))
+            return None
         kind = KINDS[do]
         self._report_unknown_keys(path, table, (*STEP_KEYS, *(key.name for key in kind.keys)), f"key of {do}")
         params = self._read_keys(path, kind.keys, table)
@@ -425,6 +426,18 @@ class _Reader:
         allowed = f"{', '.join(kind.target_words)}, node-N, or a list of such"
         rule = Rule(allowed, lambda value, nodes: read_target(value, kind, nodes, names))
         return self._read_value(path, "target", rule, table.get("target", default))
+
+    def _report_impossible_target(self, path: Path, table: dict[str, Any], names: set[str]) -> None:
+        """Report a target that no kind of fault may have."""
+        if "target" not in table:
+            return
+        for kind in KINDS.values():
+            try:
+                read_target(table["target"], kind, self.nodes, names)
+                return
+            except InvalidValueError as error:
+                wrong = error
+        self._report((*path, "target"), wrong.wrong, wrong.allowed, wrong.suggestion)
 
     def _read_table(self, name: str) -> dict[str, Any]:
         """Return the valid values of a table. Unknown keys and invalid values become mistakes."""

@@ -1,9 +1,10 @@
 """Exit codes, and the errors that end a command with a message instead of a traceback."""
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 
 class Exit(IntEnum):
@@ -20,6 +21,19 @@ class Exit(IntEnum):
 
 class BadInput(Exception):
     """A mistake of the user (exit code 4). The text names all mistakes at once, where they are, and what is allowed."""
+
+
+def all_of(*parts: Callable[[], Any]) -> list[Any]:
+    """Return what each part returns. The parts are independent: raises BadInput with the mistakes of all of them."""
+    found, mistakes = list[Any](), list[str]()
+    for part in parts:
+        try:
+            found.append(part())
+        except BadInput as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise BadInput("\n".join(dict.fromkeys(mistakes)))
+    return found
 
 
 class HarnessError(Exception):

@@ -12,10 +12,17 @@ from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import require_disk
 from zab_chaos.harness.backends.lockstep.compare import FileDifference, first_difference
 from zab_chaos.harness.cli.output import console_for, print_json
-from zab_chaos.harness.errors import BadInput, Exit
+from zab_chaos.harness.errors import BadInput, Exit, all_of
 from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.report.console import say
-from zab_chaos.harness.runs.options import chosen_release, implied_backend, load_scenario, options_for, scenario_for
+from zab_chaos.harness.runs.options import (
+    chosen_release,
+    implied_backend,
+    load_scenario,
+    options_for,
+    require_known_defect,
+    scenario_for,
+)
 from zab_chaos.harness.runs.run import run_shown
 
 
@@ -29,12 +36,15 @@ def run_command(
     `compare`: also run it in the simulator and compare all bytes. `zookeeper`, `from_`, `to`: releases. The exit code is that
     of the verdict, or 1 if the comparison shows a difference.
     """
-    scenario = load_scenario(name, nodes=nodes, disk=disk)
+    scenario, _, _ = all_of(
+        lambda: load_scenario(name, nodes=nodes, disk=disk),
+        lambda: require_known_defect(registry.find(on), defect),
+        lambda: ci.check_writable(junit),
+    )
     if zookeeper is not None or (on == "processes" and scenario.zookeeper.release is not None):
         on = implied_backend(on)
     scenario = scenario_for(name, scenario, on=on, defect=defect)
     require_disk(registry.find(on), scenario, disk)
-    ci.check_writable(junit)
     if compare and on != "lockstep":
         raise BadInput("--compare compares a lockstep run with the simulated one; it needs --on lockstep")
     options = options_for(

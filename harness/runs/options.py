@@ -2,6 +2,7 @@
 
 import shlex
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from zab_chaos.faults.abilities import Ability
@@ -9,7 +10,7 @@ from zab_chaos.faults.scenario import Scenario, ScenarioError, load
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.backend import Backend, RunOptions
 from zab_chaos.harness.backends.fitting import fitted, mistakes, refusal
-from zab_chaos.harness.errors import BadInput, check_names
+from zab_chaos.harness.errors import BadInput, all_of, check_names
 from zab_chaos.harness.runs import catalogue
 
 __all__ = [
@@ -116,15 +117,7 @@ def options_for(
 
 def require_releases(backend: Backend, *named: str | None) -> list[str | None]:
     """Return the backend's values for the releases that the user named. Raises BadInput with all mistakes."""
-    found, wrong = list[str | None](), list[str]()
-    for one in named:
-        try:
-            found.append(None if one is None else backend.release(one))
-        except BadInput as error:
-            wrong.append(str(error))
-    if wrong:
-        raise BadInput("\n".join(dict.fromkeys(wrong)))
-    return found
+    return all_of(*(partial(backend.release, one) if one is not None else lambda: None for one in named))
 
 
 def release_words(on: str, release: str | None, to: str | None) -> list[str]:

@@ -89,6 +89,9 @@ def test_all_mistakes_are_reported_at_once_with_their_lines() -> None:
 def test_what_any_fault_may_have_is_checked_if_its_kind_is_unknown() -> None:
     found = mistakes_of('[scenario]\nname = "x"\n[[fault]]\nat = -1\ndo = "krash"\nfor = 0\nawaits = "Nobody"\n')
     assert [line for line, _ in found] == [4, 5, 6, 7]
+    head = '[scenario]\nname = "x"\n[[fault]]\nat = 1\ndo = "krash"\n'
+    assert [line for line, _ in mistakes_of(head + 'target = "leeder"\n')] == [5, 6]
+    assert [line for line, _ in mistakes_of(head + 'target = "leader"\n')] == [5]
 
 
 def test_a_key_that_an_operation_can_not_use_is_a_mistake() -> None:

@@ -405,3 +405,16 @@ def test_a_reader_that_closes_the_pipe_does_not_change_the_exit_code(words: list
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path, check=False, timeout=60)
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_mistakes_of_the_scenario_the_defect_and_the_backend_are_told_together(
+    short: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", short, "--on", "sm", "--nodes", "99"]) == 4
+    said = capsys.readouterr().err
+    assert "--nodes: 99 is out of range" in said
+    assert "no backend is called 'sm'. Did you mean sim?" in said
+    assert main(["run", short, "--on", "sim", "--nodes", "99", "--defect", "dirty-reed"]) == 4
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--nodes: 99 is out of range" in said
+    assert "no defect is called 'dirty-reed'. Did you mean dirty-read" in said
