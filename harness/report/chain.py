@@ -168,6 +168,11 @@ class _Search:
             one for one in touching if one is last or one.at > begin or (last and (one.healed or one.at) > last.at)
         ]
         if not related:
+            active = [one for one in before if one.healed is None or one.healed > begin]
+            if active:
+                return Suspects(
+                    f"No fault touched {node_names(nodes)} before it. At other nodes", active, related=False
+                )
             return Suspects("No fault is known to be related. The last one before it", before[-1:], related=False)
         if related == before[-1:]:
             return Suspects("The last fault before it", related)

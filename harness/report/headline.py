@@ -86,7 +86,7 @@ def _unlike_expected(facts: Mapping[str, Any], verdict: str | None, violated: Co
         from zab_chaos.faults.defects import DEFECTS  # all of the node's code, which few reports need
 
         named = DEFECTS[defect].property if defect in DEFECTS else None
-        missed = f", but not as a violation of {named}" if named is not None and named not in violated else ""
+        missed = f", by other properties than {named}" if named is not None and named not in violated else ""
         return f"the defect {defect} was caught{missed}"
     if facts.get("ticket"):
         shown = any(name in violated for name in facts.get("ticket_violates", ()))

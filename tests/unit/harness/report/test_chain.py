@@ -340,11 +340,14 @@ def test_a_delivery_after_a_wrong_broadcast_ends_the_chain_and_after_any_other_v
 def test_a_fault_elsewhere_is_no_cause_and_one_of_the_nodes_concerned_is() -> None:
     """Node 1 broadcast what node 2 delivered, of a request to node 2. Nothing happened to node 3 there."""
     elsewhere, here = span("pause", 60, [3]), span("crash", 50, [2], healed=55)
-    chain = chain_by_hand("1:7 was lost", delivered(2, 400), spans=[elsewhere])
-    assert preceding_fault(chain, 0) == (
-        "No fault is known to be related. The last one before it: pause of one = 3, at 0.000 s"
-    )
-    assert chain.fault is None
+    over = span("pause", 60, [3], healed=70)
+    for one, words in (
+        (elsewhere, "No fault touched nodes 1 and 2 before it. At other nodes"),
+        (over, "No fault is known to be related. The last one before it"),
+    ):
+        chain = chain_by_hand("1:7 was lost", delivered(2, 400), spans=[one])
+        assert preceding_fault(chain, 0) == f"{words}: pause of one = 3, at 0.000 s"
+        assert chain.fault is None
     chain = chain_by_hand("1:7 was lost", delivered(2, 400), spans=[here, elsewhere])
     assert (
         preceding_fault(chain, 0) == "The last fault before it that touched nodes 1 and 2: crash of one = 2, at 0.000 s"
