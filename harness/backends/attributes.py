@@ -37,6 +37,7 @@ def _are_abilities(value: object) -> bool:
 TEXT: Form = (lambda value: isinstance(value, str), "a text")
 FLAG: Form = (lambda value: isinstance(value, bool), "True or False")
 COUNT: Form = (lambda value: type(value) is int and value >= 0, "a whole number from 0 on")
+SECONDS: Form = (lambda value: type(value) in (int, float) and value > 0, "a number of seconds above 0")
 METHOD: Form = (callable, "a method")
 STOP_SIGNAL: Form = (_asks_to_end, "a signal that asks a process to end, such as signal.SIGTERM or signal.SIGINT")
 NAMED_TEXTS: Form = (_is_table, "a dict of texts, such as {'name': 'text'}")

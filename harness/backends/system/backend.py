@@ -12,9 +12,10 @@ from typing import ClassVar
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.at_rest import LOG, SNAPSHOT, ZOOKEEPER_FILES
 from zab_chaos.faults.scenario import LISTS, Scenario
-from zab_chaos.harness.backends.attributes import COUNT, FLAG, METHOD, NAMED_TEXTS, STOP_SIGNAL, TEXTS
+from zab_chaos.harness.backends.attributes import COUNT, FLAG, METHOD, NAMED_TEXTS, SECONDS, STOP_SIGNAL, TEXTS
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.processes import disks
+from zab_chaos.harness.backends.processes.process_cluster import START_SECONDS
 from zab_chaos.harness.backends.run_releases import RunReleases
 from zab_chaos.harness.backends.system.clients import Client
 from zab_chaos.harness.errors import BadInput, did_you_mean
@@ -76,8 +77,8 @@ class SystemBackend(Backend):
     damage: those of its "log" and, if there are others, of its "snapshot"s. In each, the newest has the last name. `traces`:
     the nodes record what they broadcast and deliver, in the order of "zab" (counters begin with 1 in each epoch) or of "raft"
     (they go on). `releases`: the releases of the system that `command` can start, the oldest first. A run begins with the
-    first, and its upgrades lead to the last, unless --from and --to say otherwise. `stop_signal`: what asks a node for a clean
-    end.
+    first, and its upgrades lead to the last, unless --from and --to say otherwise. `start_seconds`: how long a node may take
+    after its start until it is ready. `stop_signal`: what asks a node for a clean end.
     """
 
     one_address: ClassVar[bool] = False
@@ -88,6 +89,7 @@ class SystemBackend(Backend):
     data_files: ClassVar[Mapping[str, str]] = {}
     traces: ClassVar[str | None] = None
     releases: ClassVar[Sequence[str]] = ()
+    start_seconds: ClassVar[float] = START_SECONDS
     stop_signal: ClassVar[Signals] = Signals.SIGTERM
     operations = frozenset({"get", "set"})
     forms: ClassVar = {
@@ -96,12 +98,13 @@ class SystemBackend(Backend):
         **dict.fromkeys(("more_peer_ports", "other_ports"), COUNT),
         "data_files": NAMED_TEXTS,
         "releases": TEXTS,
+        "start_seconds": SECONDS,
         "stop_signal": STOP_SIGNAL,
         "traces": (
             lambda value: value is None or value in RECORDS_OF,
             f"None or one of {', '.join(map(repr, RECORDS_OF))}",
         ),
-        **dict.fromkeys(("command", "client", "set_up", "received", "leader", "environment"), METHOD),
+        **dict.fromkeys(("command", "client", "set_up", "ready", "received", "leader", "environment"), METHOD),
     }
 
     @property
@@ -132,6 +135,18 @@ class SystemBackend(Backend):
 
         It is called once, when the nodes are up and there is a leader. What they have written when it returns is durable.
         """
+
+    def ready(self, place: Place) -> bool:
+        """Return whether a node that accepts connections at its client address serves clients, as far as it can tell.
+
+        This method is optional, for nodes that listen before. An OSError means that it does not.
+        """
+        return True
+
+    @property
+    def says_ready(self) -> bool:
+        """Whether `ready` is overridden."""
+        return _overrides(type(self), "ready")
 
     @property
     def counts_received(self) -> bool:

@@ -100,6 +100,7 @@ class SystemCluster(ReleasedCluster):
         super().__init__(folder, list(places), disks, releases)
         # That of a program that leaves the signal alone, or sends it to itself when it has shut down.
         self.terminated = -backend.stop_signal
+        self.start_seconds = backend.start_seconds
         self._reads = reads
         self._records = records
         # The nodes that have answered no read since they lost their disk: whether the latest one was answered, if one was sent.
@@ -137,6 +138,9 @@ class SystemCluster(ReleasedCluster):
         place = self.places[node]
         try:
             socket.create_connection(host_and_port(place.client), timeout).close()
+            if self._backend.says_ready and not self._calls.call("ready", lambda: self._backend.ready(place)):
+                self.silence[node] = "it is not `ready`"
+                return None
             frames = self._received(place) if self._backend.counts_received else {}
         except OSError as error:
             self.silence[node] = f"{type(error).__name__}: {error}"
@@ -189,7 +193,8 @@ class SystemCluster(ReleasedCluster):
         return dict.fromkeys(place.peers, 0) | dict(counts)
 
     def awaited_answer(self, node: int) -> str:
-        return f"accept connections at its `client` address {self.places[node].client}"
+        accepts = f"accept connections at its `client` address {self.places[node].client}"
+        return "say that it is `ready`" if self._backend.says_ready else accepts
 
     def leader(self) -> int | None:
         up = [self.places[node] for node in self.nodes if self.alive(node) and not self.paused(node)]

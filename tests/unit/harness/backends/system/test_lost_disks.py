@@ -26,7 +26,9 @@ def wiped(folder: Path, port: int, reads: Callable[[int], bool]) -> SystemCluste
     """Return a cluster of one node, which has lost its disk and accepts clients again."""
     (folder / "data").mkdir()
     place = Place(node=1, listen="", client=f"127.0.0.1:{port}", address="", peers={}, data=folder / "data" / "node-1")
-    backend: Any = SimpleNamespace(data_files={}, counts_received=False, stop_signal=SIGTERM)
+    backend: Any = SimpleNamespace(
+        data_files={}, counts_received=False, says_ready=False, start_seconds=30.0, stop_signal=SIGTERM
+    )
     cluster = SystemCluster(backend, {1: place}, RunFolder(folder), None, reads)
     cluster.wipe(1)
     cluster._lives[1] = SimpleNamespace(alive=True, stopped=False, life=2)  # type: ignore[assignment]

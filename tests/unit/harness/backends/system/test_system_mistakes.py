@@ -266,9 +266,9 @@ def test_a_request_without_an_answer_is_no_mistake() -> None:
     assert found.mistake is None
 
 
-def test_a_node_that_accepts_no_clients(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_accepts_no_clients(tmp_path: Path, port: int) -> None:
     nodes = cluster(tmp_path, 1)  # nobody listens there
-    monkeypatch.setattr(SystemCluster, "start_seconds", 0.0)
+    nodes.start_seconds = 0.0
     try:
         with pytest.raises(
             ClusterError, match=r"does not accept connections at its `client` address 127.0.0.1:1 (.|\n)*nothing"
@@ -276,6 +276,42 @@ def test_a_node_that_accepts_no_clients(tmp_path: Path, port: int, monkeypatch: 
             nodes.start(1)
     finally:
         nodes.close(ask=False)
+
+
+class Slow(Mistaken):
+    """Its node is ready when it is asked for the third time."""
+
+    start_seconds = 20
+
+    def __init__(self, *answers: bool | OSError) -> None:
+        super().__init__(received={})
+        self._answers = [*answers]
+
+    def ready(self, place: Place) -> bool:
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+
+def test_a_node_has_started_when_it_is_ready(tmp_path: Path, port: int) -> None:
+    (tmp_path / "log").mkdir()
+    place = Place(
+        node=1, listen="", client=f"127.0.0.1:{port}", address="", peers={2: ""}, data=tmp_path / "data" / "node-1"
+    )
+    for backend, starts in ((Slow(False, OSError("refused"), True), True), (Slow(False), False)):
+        nodes = SystemCluster(backend, {1: place}, RunFolder(tmp_path), None)
+        assert nodes.start_seconds == 20
+        nodes.start_seconds = 20.0 if starts else 0.1
+        try:
+            if starts:
+                nodes.start(1)
+                assert nodes.status(1) is not None
+            else:
+                with pytest.raises(ClusterError, match="node 1 does not say that it is `ready` 0 s after its start"):
+                    nodes.start(1)
+        finally:
+            nodes.close(ask=False)
 
 
 def test_a_node_that_goes_to_the_background(tmp_path: Path, port: int) -> None:
