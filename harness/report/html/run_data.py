@@ -28,7 +28,7 @@ from zab_chaos.node.core.peer import Peer
 
 HOST_CLOCK = ("processes", "containers")  # backends whose nodes have the host's clock, unless a fault changes it
 SHORT_CHAIN = 0.1  # share of the run: if the chain with its margins takes less, the pictures show it first
-MARGIN = 20_000_000  # nanoseconds before and after such a chain, at least
+MARGIN = 2_000_000  # nanoseconds before and after such a chain, at least
 SHORTEST_OUTAGE = 100_000_000  # nanoseconds; shorter times without a successful write are not listed
 LETTER = 0.006  # assumed width of a letter, as a share of the run's length; a fault's name is in its bar or beside it
 
