@@ -13,7 +13,7 @@ from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.results.final_state import is_conclusive
 from zab_chaos.model.events import FINAL_CLIENTS
 from zab_chaos.node.tree import requests
-from zab_chaos.node.tree.outcomes import Failed, Ok
+from zab_chaos.node.tree.outcomes import Failed, Ok, Unknown
 from zab_chaos.node.tree.refusal import STATE_ERRORS
 from zab_chaos.node.tree.requests import Check, Create, Delete, Exists, Get, Set
 
@@ -80,7 +80,7 @@ class FinalChecks:
             found = {node: answers[path] for node, answers in held.items() if path in answers}
             unread = [node for node, outcome in found.items() if not _is_conclusive(outcome)]
             if unread:
-                return f"{path} can't be read through {listed_nodes(unread)}: {found[unread[0]]}"
+                return f"{path} can't be read through {listed_nodes(unread)}: {_words(found[unread[0]])}"
             if len({_value(outcome) for outcome in found.values()}) > 1:
                 self.differ = True
                 return f"{path} is not the same through {listed_nodes(self._nodes())}"
@@ -96,7 +96,7 @@ class FinalChecks:
                     self._unserved.remove(kind)
                     break
             else:
-                return f"no node serves an operation of the kind {kind}: {outcome}"
+                return f"no node serves an operation of the kind {kind}: {_words(outcome)}"
         return None
 
     def _ask_for(self, kind: str, node: int) -> Outcome:
@@ -140,7 +140,7 @@ class FinalChecks:
             if not self._unwritten:
                 return None
         path = self._unwritten[0]
-        return f"no node takes a write of {path}: {answers[path]}"
+        return f"no node takes a write of {path}: {_words(answers[path])}"
 
     def _unwritable_list(self) -> str | None:
         """Append to the lists that still need it, and return in words the first one to which no node could append, or None."""
@@ -154,7 +154,7 @@ class FinalChecks:
                 self._unappended.pop(0)
             else:
                 return None
-        return f"no node takes an append to {append.path}: {outcome}"
+        return f"no node takes an append to {append.path}: {_words(outcome)}"
 
     def _ask(self, nodes: Sequence[int], asked: Mapping[str, Request]) -> dict[int, dict[str, Outcome]]:
         """Send the requests for these keys to all of these nodes at a time, and return for each the outcome of each key, up to
@@ -191,6 +191,15 @@ def _is_served(outcome: Outcome) -> bool:
 
 def _is_conclusive(outcome: Outcome) -> bool:
     return isinstance(outcome, Committed) or is_conclusive(outcome)
+
+
+def _words(outcome: Outcome | None) -> str:
+    match outcome:
+        case Failed(error=error, words=words):
+            return f"failed, {error}" + (f": {words}" if words else "")
+        case Unknown(why=why):
+            return f"unknown, {why}"
+    return "no answer"
 
 
 def _value(outcome: Outcome) -> object:
