@@ -135,7 +135,7 @@ class _Exploration:
             return again
         verdict = folder.read_verdict()
         if verdict is not None:
-            full_case = ci.case_of(folder, verdict)
+            full_case = ci.case_of(folder, verdict, smallest.wall_seconds)
             self.cases = [full_case if case.seed == smallest.seed else case for case in self.cases]
         return folder.read_run().get("command")
 
@@ -337,7 +337,7 @@ def _case_of(task: Task, runs: SeedRuns, found: SeedResult) -> ci.Case:
     folder = RunFolder(found.folder) if runs.on != SIM and found.folder is not None else None
     verdict = folder.read_verdict() if folder is not None else None
     if folder is not None and verdict is not None:
-        return ci.case_of(folder, verdict)
+        return ci.case_of(folder, verdict, found.wall_seconds)
     again = shlex.join(_repeat_command(task, runs, found.seed))
     expect = asdict(task.scenario.expect)
     expected = found.verdict if found.met else expected_ending(expect, found.verdict, found.violated)
@@ -345,7 +345,7 @@ def _case_of(task: Task, runs: SeedRuns, found: SeedResult) -> ci.Case:
     return ci.Case(
         scenario=task.scenario.name, seed=found.seed, on="sim", verdict=found.verdict, expected=expected,
         violated=found.violated, headline=next(iter(found.reasons), ""), details=details, repeat_command=again,
-        folder=str(found.folder) if found.folder is not None else None,
+        folder=str(found.folder) if found.folder is not None else None, seconds=found.wall_seconds,
     )  # fmt: skip
 
 

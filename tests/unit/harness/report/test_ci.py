@@ -117,6 +117,7 @@ def test_an_exploration_has_one_case_per_seed(place: Path) -> None:
     suite, found = cases(place / "explore.xml")
     assert suite["name"] == "zab explore small"
     assert [case.get("name") for case in found] == [f"seed {seed} on sim" for seed in (3, 4, 5)]
+    assert all(float(str(one)) > 0 for one in (suite["time"], *(case.get("time") for case in found)))
 
 
 def test_an_exploration_that_fails_shows_the_smallest_seed_s_run(place: Path) -> None:
@@ -128,6 +129,7 @@ def test_an_exploration_that_fails_shows_the_smallest_seed_s_run(place: Path) ->
     assert failure is not None
     assert re.match(r"PASS \(expected: VIOLATION\): \d+ writes acknowledged", str(failure.get("message")))
     assert "repeat   zab run good.toml --on sim --seed 3" in str(failure.text)
+    assert float(str(case.get("time"))) > 0
 
 
 def test_an_unwritable_file_is_reported_before_anything_runs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
