@@ -3,11 +3,8 @@
 That module is imported only when its command runs: the help, and the completion of a shell, need none of them.
 """
 
-import errno
 import importlib.util
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +13,7 @@ import typer
 
 from zab_chaos import __version__
 from zab_chaos.faults.seeds import SEED_MAX
+from zab_chaos.harness.cli.failures import failure_message
 from zab_chaos.harness.cli.lab import lab
 from zab_chaos.harness.cli.output import ARGUMENTS, discard, print_text
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError, Interrupted
@@ -127,9 +125,6 @@ EnsembleFolder = Annotated[
 ]
 RECORD = typer.Option("--record/--no-record", help="Record every input of the nodes for `zab replay`.")
 RESULTS = Path("results")
-INACCESSIBLE = (
-    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
-)  # fmt: skip
 
 
 def show_version(requested: bool) -> None:
@@ -807,8 +802,6 @@ def _run_command(arguments: list[str] | None) -> int:
         return _print_error(f"{_usage_message(error)}\nTry: {command} --help", Exit.BAD_INPUT)
     except BadInput as error:
         return _print_error(str(error), Exit.BAD_INPUT)
-    except HarnessError as error:
-        return _print_error(str(error), Exit.HARNESS_ERROR)
     except Interrupted as error:
         return _print_error(str(error), Exit.UNKNOWN)
     except Stopped:
@@ -820,10 +813,8 @@ def _run_command(arguments: list[str] | None) -> int:
     except SystemExit:  # of rich, when the reader of the help has closed the pipe: its 1 means VIOLATION here
         discard(sys.stdout)
         return Exit.PASS
-    except OSError as error:
-        return _print_error(_file_error(error), Exit.HARNESS_ERROR)
     except Exception as error:
-        return _print_error(_internal_error(error), Exit.HARNESS_ERROR)
+        return _print_error(failure_message(error), Exit.HARNESS_ERROR)
 
 
 def _asked_for(arguments: Sequence[str]) -> str:
@@ -842,28 +833,6 @@ def _usage_message(error: Exception) -> str:
     """Return the text of a usage error, as typer would print it, but without its word for a number with limits."""
     format_message = getattr(error, "format_message", None)
     return str(format_message() if format_message else error).replace("a valid int range", "a whole number")
-
-
-def _file_error(error: OSError) -> str:
-    """Say what the user can do about an error of the operating system. A file that is missing is an internal error: commands
-    report those that a user names."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"the disk is full: {error}. Free some space, or use --results DIR."
-    if error.errno == errno.EFBIG:
-        return f"a file has reached the largest size that is allowed: {error}. Raise the limit (ulimit -f)."
-    if error.errno in INACCESSIBLE and error.filename is not None:
-        return f"{error.filename} cannot be used: {error.strerror}. Make it accessible, or choose another place."
-    return _internal_error(error)
-
-
-def _internal_error(error: Exception) -> str:
-    """Write the traceback to a file. Return a message with the error and the path of that file."""
-    try:
-        with tempfile.NamedTemporaryFile("w", prefix="zab-error-", suffix=".log", delete=False) as file:
-            traceback.print_exception(error, file=file)
-    except OSError as write_error:
-        return f"internal error: {type(error).__name__}: {error}\nThe traceback could not be written: {write_error}"
-    return f"internal error: {type(error).__name__}: {error}\nThe traceback is in {file.name}. Please report it."
 
 
 def _print_error(message: str, code: Exit) -> Exit:

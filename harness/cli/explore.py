@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +18,7 @@ from rich.text import Text
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
+from zab_chaos.harness.cli.ci_report import ci_report
 from zab_chaos.harness.cli.lab_flapping import LAB, explore_lab, refuse_options
 from zab_chaos.harness.cli.output import console_for, write_answer
 from zab_chaos.harness.errors import BadInput, Interrupted
@@ -63,10 +64,9 @@ class _Exploration:
     keep_going: bool
     out: Path | None
     quiet: bool
-    collect_cases: bool  # for JUnit and the CI summary
     console: Console
     summary: ExplorationSummary
-    cases: list[ci.Case] = field(default_factory=list)
+    report: ci.Report
     failing_task: Task | None = None  # the task of the first seed that failed
     interrupted: str = ""  # the message for the user, if it was interrupted
 
@@ -79,7 +79,9 @@ class _Exploration:
                     break
         except (Stopped, Interrupted) as error:
             self.interrupted = str(error) or "interrupted"
+            self.summary.interrupted = True
             self.summary.outcomes.add(Outcome.UNKNOWN)
+            self.report.interrupted(self.summary.interruption(self.seeds))
 
     def _results(self, workers: WorkerPool) -> Iterator[tuple[Task, SeedResult]]:
         if self.guided:
@@ -94,8 +96,8 @@ class _Exploration:
     def _add(self, used: Task, found: SeedResult) -> None:
         """Count and print the result of one seed. `used`: the task that it was run with."""
         self.summary.add(found)
-        if self.collect_cases:
-            self.cases.append(_case_of(used, self.runs, found))
+        if self.report.wanted:
+            self.report.cases.append(_case_of(used, self.runs, found))
         show_draw = not self.quiet and self.summary.total <= SHOWN_MAX
         _print_seed(used, found, self.console, show_draw=show_draw)
         is_last = self.summary.seeds == self.summary.total or self._ends_with(found)
@@ -135,8 +137,9 @@ class _Exploration:
             return again
         verdict = folder.read_verdict()
         if verdict is not None:
-            full_case = ci.case_of(folder, verdict)
-            self.cases = [full_case if case.seed == smallest.seed else case for case in self.cases]
+            full_case = ci.case_of(folder, verdict, smallest.wall_seconds)
+            cases = self.report.cases
+            self.report.cases = [full_case if case.seed == smallest.seed else case for case in cases]
         return folder.read_run().get("command")
 
     def _show_failed_run(self, task: Task, found: SeedResult) -> RunFolder:
@@ -190,7 +193,6 @@ def explore_command(
     scenario = read_scenario(name, on=on, nodes=nodes, defect=defect)
     first = chosen_release(zookeeper, from_)
     require_releases(registry.find(on), first, to)
-    ci.check_writable(junit)
     known_defect = DEFECTS.get(scenario.defect or "")
     one_by_one = on != SIM and processes == 1
     terminal = console if one_by_one and console.is_terminal and not quiet else None
@@ -205,16 +207,16 @@ def explore_command(
         # Executors of Spark may have another working directory.
         runs=replace(runs, results=results.absolute(), keep_below=keep_below) if keep_below is not None else runs,
     )
-    exploration = _Exploration(
-        runs=runs, seeds=seed_range, task=task, guided=guided, keep_going=keep_going, out=out, quiet=quiet,
-        collect_cases=ci.is_enabled(junit), console=console,
-        summary=ExplorationSummary(len(seed_range), simulated=on == SIM),
-    )  # fmt: skip
-    # If the file can't be written, this fails now and not at the end.
-    write_answer(exploration.summary.to_dict(), out, json=False)
-    with log_to(results, scenario.name), _worker_pool(on, master, processes, results) as workers:
-        exploration.run(workers)
-    return _finish(exploration, out, junit, json=json)
+    with ci_report(f"zab explore {scenario.name}", junit) as report:
+        exploration = _Exploration(
+            runs=runs, seeds=seed_range, task=task, guided=guided, keep_going=keep_going, out=out, quiet=quiet,
+            console=console, summary=ExplorationSummary(len(seed_range), simulated=on == SIM), report=report,
+        )  # fmt: skip
+        # If the file can't be written, this fails now and not at the end.
+        write_answer(exploration.summary.to_dict(), out, json=False)
+        with log_to(results, scenario.name), _worker_pool(on, master, processes, results) as workers:
+            exploration.run(workers)
+        return _finish(exploration, out, json=json)
 
 
 def _worker_pool(on: str, master: str | None, jobs: int, results: Path) -> AbstractContextManager[WorkerPool]:
@@ -229,7 +231,7 @@ def _worker_pool(on: str, master: str | None, jobs: int, results: Path) -> Abstr
     return pool
 
 
-def _finish(exploration: _Exploration, out: Path | None, junit: Path | None, *, json: bool) -> int:
+def _finish(exploration: _Exploration, out: Path | None, *, json: bool) -> int:
     """Show and store what was found. Return the exit code."""
     exploration.show()
     scenario, summary, console = exploration.task.scenario, exploration.summary, exploration.console
@@ -240,7 +242,6 @@ def _finish(exploration: _Exploration, out: Path | None, junit: Path | None, *, 
     write_answer(answer, out, json=json)
     if exploration.interrupted:
         say(console, exploration.interrupted)
-    ci.write_reports(f"zab explore {scenario.name}", exploration.cases, junit)
     return worst(summary.outcomes).exit_code
 
 
@@ -337,7 +338,7 @@ def _case_of(task: Task, runs: SeedRuns, found: SeedResult) -> ci.Case:
     folder = RunFolder(found.folder) if runs.on != SIM and found.folder is not None else None
     verdict = folder.read_verdict() if folder is not None else None
     if folder is not None and verdict is not None:
-        return ci.case_of(folder, verdict)
+        return ci.case_of(folder, verdict, found.wall_seconds)
     again = shlex.join(_repeat_command(task, runs, found.seed))
     expect = asdict(task.scenario.expect)
     expected = found.verdict if found.met else expected_ending(expect, found.verdict, found.violated)
@@ -345,7 +346,7 @@ def _case_of(task: Task, runs: SeedRuns, found: SeedResult) -> ci.Case:
     return ci.Case(
         scenario=task.scenario.name, seed=found.seed, on="sim", verdict=found.verdict, expected=expected,
         violated=found.violated, headline=next(iter(found.reasons), ""), details=details, repeat_command=again,
-        folder=str(found.folder) if found.folder is not None else None,
+        folder=str(found.folder) if found.folder is not None else None, seconds=found.wall_seconds,
     )  # fmt: skip
 
 

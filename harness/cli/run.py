@@ -8,14 +8,17 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import require_disk
 from zab_chaos.harness.backends.lockstep.compare import FileDifference, first_difference
+from zab_chaos.harness.cli.ci_report import ci_report
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, all_of
 from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.report.console import say
 from zab_chaos.harness.runs.options import (
+    RunOptions,
     chosen_release,
     implied_backend,
     load_scenario,
@@ -60,6 +63,11 @@ def run_command(
         to=to,
         disk=disk,
     )
+    with ci_report(f"zab run {scenario.name}", junit) as report:
+        return _run(scenario, options, report, compare=compare, json=json, quiet=quiet)
+
+
+def _run(scenario: Scenario, options: RunOptions, report: ci.Report, *, compare: bool, json: bool, quiet: bool) -> int:
     console = console_for(json=json)
     simulated = run_shown(scenario, replace(options, on="sim"), console, quiet=True) if compare else None
     begun = time.monotonic()
@@ -78,8 +86,8 @@ def run_command(
         answer["compared"] = {"with": str(simulated.folder.path), "difference": msgspec.to_builtins(difference)}
     if json:
         print_json(answer)
-    if ci.is_enabled(junit):
-        ci.write_reports(f"zab run {scenario.name}", [ci.case_of(ran.folder, ran.verdict, seconds)], junit)
+    if report.wanted:
+        report.cases.append(ci.case_of(ran.folder, ran.verdict, seconds))
     return ran.verdict.exit if equal else Exit.VIOLATION
 
 

@@ -36,8 +36,8 @@ def up_command(
 ) -> int:  # fmt: skip
     """Run an ensemble until Ctrl-C or SIGTERM. Then stop all processes, judge the run and show the verdict.
 
-    A further Ctrl-C ends that with what is known by then. During the start, Ctrl-C stops all processes at once, and nothing
-    is judged.
+    A further Ctrl-C ends that with what is known by then. During the start, Ctrl-C stops all processes at once, and no
+    verdict is shown.
 
     Raises BadInput, HarnessError.
     """

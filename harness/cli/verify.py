@@ -6,6 +6,7 @@ import msgspec
 from rich.console import Console
 
 from zab_chaos.harness.backends import registry
+from zab_chaos.harness.cli.ci_report import ci_report
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
@@ -21,10 +22,14 @@ from zab_chaos.model.verdict import Outcome, Verdict, worst
 
 def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: bool, quiet: bool) -> int:
     """Judge each run, rewrite its verdict.json and show it. The exit code is that of the worst verdict. Raises BadInput."""
-    ci.check_writable(junit)
+    with ci_report("zab verify", junit) as report:
+        return _verify(runs, results, report, json=json, quiet=quiet)
+
+
+def _verify(runs: list[str], results: Path, report: ci.Report, *, json: bool, quiet: bool) -> int:
     folders = [stored.find(results, name) for name in runs]  # reports a wrong name before anything is judged
     console = console_for(json=json)
-    verdicts, cases = [], []
+    verdicts = []
     try:
         for folder in folders:
             salvaged = _salvage(folder)
@@ -35,10 +40,12 @@ def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: 
             _write_verdict(folder, verdict, console)
             terminal.show(folder, console, brief=quiet, judged=verdict)
             verdicts.append(verdict)
-            if ci.is_enabled(junit):
-                cases.append(ci.case_of(folder, verdict))
+            if report.wanted:
+                report.cases.append(ci.case_of(folder, verdict))
     except Stopped:
-        say(console, f"interrupted: {len(verdicts)} of {len(folders)} runs were judged")
+        interruption = f"interrupted: {len(verdicts)} of {len(folders)} runs were judged"
+        report.interrupted(interruption)
+        say(console, interruption)
     judged = [verdict.verdict for verdict in verdicts]
     overall = worst(judged if len(verdicts) == len(folders) else [*judged, Outcome.UNKNOWN])
     if len(folders) > 1:
@@ -49,7 +56,6 @@ def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: 
             for folder, verdict in zip(folders, verdicts, strict=False)
         ]
         print_json({"verdict": overall, "exit": overall.exit_code, "runs": answers})
-    ci.write_reports("zab verify", cases, junit)
     return overall.exit_code
 
 

@@ -6,6 +6,7 @@ Results are yielded in the order of the seeds, so the first reported failure has
 """
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -104,7 +105,8 @@ class SeedResult:
     another backend than the simulator, the scenario's duration. `faults`: the number of injected faults by kind.
     `operations`: the number of the clients' operations by outcome; `invoked`: of all of them; `events`: of lines in the
     nodes' traces (these two are 0 if nobody counted). `shown`: the violations, that of the headline first, if the caller has
-    listed them. `folder`: the run's, if it was kept.
+    listed them. `folder`: the run's, if it was kept. `wall_seconds`: how long it took with its judgement; 0 if nobody
+    measured it.
     """
 
     seed: int
@@ -122,6 +124,7 @@ class SeedResult:
     met: bool = True
     trouble: str = ""  # the traceback, if the harness failed
     folder: Path | None = None
+    wall_seconds: float = field(default=0.0, compare=False)
 
     @classmethod
     def judged(cls, scenario: Scenario, seed: int, verdict: Verdict, **measured: Any) -> Self:
@@ -157,7 +160,13 @@ class SeedResult:
 
 
 def explore_seed(task: Task, seed: int) -> SeedResult:
-    """Run one seed, and keep the run's folder if the task says so. Raises what `SeedRuns.run` raises."""
+    """Run one seed, keep the run's folder if the task says so, and measure the time. Raises what `SeedRuns.run` raises."""
+    begun = time.monotonic()
+    found = _run_seed(task, seed)
+    return replace(found, wall_seconds=time.monotonic() - begun)
+
+
+def _run_seed(task: Task, seed: int) -> SeedResult:
     runs = task.runs
     if runs is not None and runs.on != SIM:
         scenario = task.scenario_of(seed)

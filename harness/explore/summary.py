@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,10 @@ PROGRESS_SECONDS_MAX = 60.0
 
 @dataclass(slots=True)
 class ExplorationSummary:
-    """Totals over the seeds that are done. `seconds`: the sum of their durations, in virtual time if they are `simulated`."""
+    """Totals over the seeds that are done. `seconds`: the sum of their durations, in virtual time if they are `simulated`.
+
+    `interrupted`: the user has stopped the exploration before it was complete.
+    """
 
     total: int  # the number of seeds asked for
     simulated: bool = True
@@ -36,6 +39,7 @@ class ExplorationSummary:
     outcomes: set[Outcome] = field(default_factory=set)  # those that were not expected; VIOLATION for a PASS
     reached: set[Combination] = field(default_factory=set)
     kept: int = 0  # the number of run folders
+    interrupted: bool = False
 
     def add(self, one: SeedResult) -> None:
         """Add the result of one seed."""
@@ -80,6 +84,12 @@ class ExplorationSummary:
         ]
         return ", ".join(parts)
 
+    def interruption(self, asked: Sequence[int]) -> str:
+        """Say after how many seeds the exploration was interrupted, and of which of the seeds `asked` there is no result."""
+        left = asked[self.seeds :]
+        seeds = f"seed {left[0]}" if len(left) == 1 else f"seeds {left[0]} to {left[-1]}" if left else ""
+        return f"interrupted after {self.seeds} of {self.total} seeds" + (f": no result of {seeds}" if left else "")
+
     def total_lines(self) -> list[str]:
         """Return the lines that summarize the exploration."""
         return [
@@ -95,6 +105,7 @@ class ExplorationSummary:
         return {
             "seeds": self.seeds,
             "asked": self.total,
+            "interrupted": self.interrupted,
             **({"simulated_seconds": self.seconds} if self.simulated else {}),
             "wall_seconds": self.wall_seconds,
             "faults": dict(sorted(self.faults.items())),

@@ -35,7 +35,7 @@ from zab_chaos.harness.errors import BadInput, did_you_mean
 from zab_chaos.harness.live.clients import InteractiveLoad
 from zab_chaos.harness.live.fault_methods import FaultInjector, InjectedFault, kind_of, method_names
 from zab_chaos.harness.live.scenario import build_scenario, scenario_text
-from zab_chaos.harness.machine.interrupt import GRACE, Forced, Interrupt
+from zab_chaos.harness.machine.interrupt import GRACE, Forced, Interrupt, Stopped
 from zab_chaos.harness.report.progress import UNSHOWN, Quiet, Steps
 from zab_chaos.harness.results import run_folder as results
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -62,7 +62,7 @@ class Ensemble:
     connect there are not counted. `command`: the command that repeats the run, for the report.
 
     After `__enter__` a leader is established, and as a rule all nodes follow it. After `__exit__` only the run's folder is
-    left; it is judged unless the block ended with an interrupt. Use the ensemble from one thread, on real processes from the
+    left; it is judged, also if the block ended with an interrupt. Use the ensemble from one thread, on real processes from the
     main thread; there, clients may be opened and used in other threads, one client by one thread.
     """
 
@@ -112,6 +112,7 @@ class Ensemble:
         self._sessions: list[Session] = []
         self._sessions_lock = threading.Lock()
         self._open = False
+        self._phases: RunPhases | None = None  # once the ensemble is being started
 
     # ---- start and end ----
 
@@ -138,11 +139,11 @@ class Ensemble:
         deployment, backend = self._deployment, self._run.backend
         self._led = Ability.LEADER in backend.abilities
         load = InteractiveLoad(deployment.outcomes, self._sessions)
-        self._phases = RunPhases(
+        self._phases = phases = RunPhases(
             self.scenario, self._options.seed, deployment, backend.abilities, Quiet(), self.interrupt, load
         )
-        self._phases.start_ensemble()
-        self._scheduler = self._phases.start_load()
+        phases.start_ensemble()
+        self._scheduler = phases.start_load()
         self.faults = self._scheduler.records
         assert deployment.monitor.begun is not None
         self._begun = deployment.monitor.begun
@@ -170,7 +171,7 @@ class Ensemble:
         """Heal everything, wait for the nodes to converge, end them, judge the run and return the verdict.
 
         May be called again. While `interrupt` is entered, the first signal ends it with what is known so far. `steps`: shows
-        how far the judgement is. Raises ValueError if the ensemble was never entered, or was abandoned.
+        how far the judgement is. Raises ValueError if the ensemble was never entered, or ended with an error.
         """
         if self.verdict is None:
             if not self._open:
@@ -178,7 +179,8 @@ class Ensemble:
             with results.private():
                 record_end(self._end, self._record_end)
                 self.verdict = judge_unless_interrupted(self.interrupt, partial(self._run.judge, steps))
-                self._run.store(self.verdict, keep=self.verdict.exit != 0 or self._options.keep_data)
+                wanted = self.verdict.exit != 0 or self._options.keep_data
+                self._run.store(self.verdict, keep=wanted and not self.interrupt.requested.is_set())
         return self.verdict
 
     def _end(self) -> tuple[str, str]:
@@ -186,27 +188,45 @@ class Ensemble:
         outcome, trouble = FINISHED, ""
         with self._entered:
             try:
-                self._deployment.check()
-                self._phases.converge()
+                self._converge()
             except Exception as error:
                 outcome, trouble = _outcome(error), traceback.format_exc()
             finally:
                 self._open = False
-                if not self.interrupt.forced:
+                if self._phases is not None and not self.interrupt.forced:
                     self._phases.close()
         return outcome, trouble
 
+    def _converge(self) -> None:
+        """Heal everything and wait until the nodes have converged. Raises Stopped if the user has interrupted the run."""
+        if self._phases is None or self.interrupt.requested.is_set():
+            raise Stopped
+        self._deployment.check()
+        self._phases.converge()
+
     def abandon(self, error: BaseException) -> None:
-        """End the ensemble without judging it: kill the nodes, and record the error as the run's outcome."""
+        """End the ensemble at once because of an error: kill the nodes.
+
+        An Exception is recorded as the run's outcome, and the run is not judged. Any other error is an interrupt: the run is
+        judged by what was recorded, unless the error is the second interrupt.
+        """
         if not self._open:
             return
+        if isinstance(error, Exception | Forced):
+            self._kill(_outcome(error))
+        else:
+            with self.interrupt:
+                self.interrupt.requested.set()
+                self.finish()
+
+    def _kill(self, outcome: str) -> None:
         self._open = False
         for session in self._sessions:
             session.close()
-        if not isinstance(error, Exception):
+        if outcome == INTERRUPTED:
             self._deployment.records.milestone("interrupted")
         self._entered.__exit__(Forced, Forced(), None)
-        self._record_end(_outcome(error))
+        self._record_end(outcome)
 
     def _record_end(self, outcome: str, trouble: str = "") -> None:
         """Write the outcome to run.json, and the injected faults to scenario.toml."""

@@ -128,8 +128,9 @@ class Interrupt(_Handlers):
             around.first = self.first  # for the enclosing command, too, the next signal is the second one
 
     def restart_grace(self) -> None:
-        """Start the grace period again, if the first signal has come."""
-        if self.requested.is_set() and self._grace is not None:
+        """Start the grace period again, if the first signal has come. Another thread than the main one has none."""
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        if self.requested.is_set() and self._grace is not None and in_main_thread:
             before = signal.signal(signal.SIGALRM, self._grace_over)
             timer = signal.setitimer(signal.ITIMER_REAL, self._grace)
             if self._timer is None:

@@ -2,11 +2,11 @@
 
 A case fails if it did not end as its scenario expects. So a scenario that demonstrates the loss of a quorum of
 disks can be part of a test suite. The exit code of `zab run` and `zab verify` does not depend on the expectation.
+A command that was interrupted, or that failed itself, adds a case with an error, so that its report is never green.
 """
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -57,6 +57,36 @@ class Case:
         return f"{self.verdict}{expected}" + (f": {said}" if said else "")
 
 
+@dataclass(frozen=True, slots=True)
+class CommandError:
+    """Why a command did not do all that it was asked for: UNKNOWN if it was interrupted, else HARNESS-ERROR; and a message."""
+
+    outcome: Outcome
+    message: str
+
+
+@dataclass(slots=True)
+class Report:
+    """What a command reports: a case for each run, and why it did not do all that it was asked for (None if it did).
+
+    `junit`: the JUnit file, if the user wants one.
+    """
+
+    command: str
+    cases: list[Case] = field(default_factory=list)
+    error: CommandError | None = None
+    junit: Path | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a report is wanted. If not, cases need not be made: for a failed run that re-executes its recording."""
+        return self.junit is not None or bool(os.environ.get(SUMMARY_VARIABLE))
+
+    def interrupted(self, message: str) -> None:
+        """Report that the user has interrupted the command."""
+        self.error = CommandError(Outcome.UNKNOWN, message)
+
+
 def case_of(folder: RunFolder, verdict: Verdict, seconds: float | None = None) -> Case:
     """Return the case of a stored run. `seconds`: None means from its start to its end, as run.json has them."""
     facts = folder.read_run()
@@ -95,29 +125,29 @@ def check_writable(junit: Path | None) -> None:
             junit.unlink()
 
 
-def is_enabled(junit: Path | None) -> bool:
-    """Return whether a report is wanted. If not, cases need not be made: for a failed run that re-executes its recording."""
-    return junit is not None or bool(os.environ.get(SUMMARY_VARIABLE))
-
-
-def write_reports(command: str, cases: Sequence[Case], junit: Path | None) -> None:
-    """Write the JUnit file and the Markdown summary, each if it is wanted."""
-    if junit is not None:
-        _write(junit, xml(command, cases), "wb")
+def write_reports(report: Report) -> None:
+    """Write the JUnit file and the Markdown summary, each if it is wanted. Raises HarnessError."""
+    if report.junit is not None:
+        _write(report.junit, xml(report), "wb")
     path = os.environ.get(SUMMARY_VARIABLE)
     if path:
-        _write(Path(path), markdown(command, cases), "ab")
+        _write(Path(path), markdown(report), "ab")
 
 
-def xml(command: str, cases: Sequence[Case]) -> str:
-    """Format as JUnit: one suite for the command, one case per run, with seed, backend, verdict and folder as properties."""
-    suite = TestSuite(command)
-    for case in cases:
+def xml(report: Report) -> str:
+    """Format as JUnit: one suite for the command, one case per run, with seed, backend, verdict and folder as properties. An
+    error of the command is a case with the command's name."""
+    suite = TestSuite(_clean(report.command))
+    for case in report.cases:
         suite.add_testcase(_test_case(case))
-    report = JUnitXml("zab-chaos")
-    report.add_testsuite(suite)
-    report.update_statistics()
-    text: bytes = report.tostring()
+    if report.error is not None:
+        test_case = TestCase(_clean(report.command), "zab", 0.0)
+        test_case.result = [Error(_clean(report.error.message), str(report.error.outcome))]
+        suite.add_testcase(test_case)
+    root = JUnitXml("zab-chaos")
+    root.add_testsuite(suite)
+    root.update_statistics()
+    text: bytes = root.tostring()
     return text.decode("utf-8") + "\n"
 
 
@@ -139,12 +169,15 @@ def _test_case(case: Case) -> TestCase:
     return test_case
 
 
-def markdown(command: str, cases: Sequence[Case]) -> str:
-    """Format as Markdown: a heading with the counts, each failure with its details folded, and the headlines of the others."""
+def markdown(report: Report) -> str:
+    """Format as Markdown: a heading with the counts, the command's error, each failure with its details folded, and the
+    headlines of the others."""
+    cases, error = report.cases, report.error
     failed = [case for case in cases if case.failed]
     verdicts = {case.verdict: sum(one.verdict == case.verdict for one in cases) for case in cases}
     counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
-    lines = [f"### {'❌' if failed else '✅'} {command}: {counted or 'nothing was run'}", ""]
+    lines = [f"### {'❌' if failed or error else '✅'} {report.command}: {counted or 'nothing was run'}", ""]
+    lines += ["```text", _fenced(f"{error.outcome}: {error.message}"), "```", ""] if error else []
     for case in failed[:SHOWN]:
         title = f"{case.scenario}, seed {case.seed}, on {case.on}: {case.words}"
         lines += [

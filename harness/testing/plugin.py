@@ -4,14 +4,20 @@ pytest imports this module in every session where zab-chaos is installed, so it 
 else when a test uses one of its fixtures.
 """
 
+import os
+import signal
+import threading
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
     from zab_chaos.harness.live import Ensemble
+    from zab_chaos.harness.results.run_folder import RunFolder
     from zab_chaos.harness.testing.resources import JudgedFixture, ZabRun
     from zab_chaos.harness.testing.settings import FixtureOptions
 
@@ -19,11 +25,21 @@ if TYPE_CHECKING:
 ACTIVE = pytest.StashKey[list["JudgedFixture"]]()  # the ensembles and runs of fixtures that are not torn down yet
 RUN_PARENTS = pytest.StashKey[set[str]]()  # the folders that run folders were created in
 RESULTS_EXISTED = pytest.StashKey[bool]()  # whether the results folder existed before the session
+INTERRUPTED = pytest.StashKey[list[str]]()  # the folders of the runs that were going on when the session was stopped
+WORKERS = pytest.StashKey[list[Any]]()  # the workers of pytest-xdist, in the process that controls them
+SIGTERM_CAME = pytest.StashKey[bool]()  # only if this plugin handles SIGTERM
 MARKER = (
     "zab(on, zookeeper, nodes, seed, seeds, scenario, defect, record, disk, timing, limits, min_acked, converges_within, "
     "expect, allow_unknown): the options of zab_cluster or zab_run in this test. seeds=range(20) runs the test with each "
     "of these seeds; scenario is the one that zab_run runs; expect is the verdict that lets the test pass; "
     "allow_unknown=True lets it pass with UNKNOWN, too."
+)
+SESSION_ENDS = (KeyboardInterrupt, pytest.exit.Exception)  # what ends a session in the middle of a test
+ENDS_AFTER_A_TEST = (  # the exit codes of the other sessions
+    pytest.ExitCode.OK,
+    pytest.ExitCode.TESTS_FAILED,
+    pytest.ExitCode.USAGE_ERROR,
+    pytest.ExitCode.NO_TESTS_COLLECTED,
 )
 T = TypeVar("T")
 Scope = Literal["session", "package", "module", "class", "function"]
@@ -60,6 +76,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[ACTIVE] = []
     config.stash[RUN_PARENTS] = set()
     config.stash[RESULTS_EXISTED] = results_folder(config).is_dir()
+    config.stash[INTERRUPTED] = []
+    config.stash[WORKERS] = []
 
 
 def results_folder(config: pytest.Config) -> Path:
@@ -138,7 +156,9 @@ def _running_ensemble(
     def make() -> "tuple[JudgedFixture, Ensemble]":
         requested = _requested_options(request, options, seed, settings.ENSEMBLE_KEYS)
         name, folder = scenario_name_of(request.node.name), results_folder(request.config)
-        return resources.start_ensemble(requested, str(request.fixturename), request.node, folder, name)
+        return resources.start_ensemble(
+            requested, str(request.fixturename), request.node, folder, name, partial(_report_later, request.config)
+        )
 
     yield from _judged_after_test(request, make)
 
@@ -156,7 +176,9 @@ def _scenario_run(request: pytest.FixtureRequest, zab_seed: int | None) -> Itera
         if "scenario" not in requested.options:
             raise BadInput('zab_run needs a scenario: @pytest.mark.zab(scenario="power-outage")')
         folder = results_folder(request.config)
-        return resources.run_scenario(requested, str(request.fixturename), request.node, folder)
+        return resources.run_scenario(
+            requested, str(request.fixturename), request.node, folder, partial(_report_later, request.config)
+        )
 
     yield from _judged_after_test(request, make)
 
@@ -193,6 +215,7 @@ def _judged_after_test(request: pytest.FixtureRequest, make: "Callable[[], tuple
     from zab_chaos.harness.runs.phases import Unfinished
 
     config = request.config
+    _end_in_order_on_sigterm(config)
     trouble = ""
     try:
         judged, value = make()
@@ -208,6 +231,9 @@ def _judged_after_test(request: pytest.FixtureRequest, make: "Callable[[], tuple
         did_not_run = isinstance(judged.node, pytest.Item)
         failure = None if judged.finished else judged.finish(only_violations=did_not_run)
         judged.remove_folder_if_passed()
+    except SESSION_ENDS:
+        _give_up(config, [judged])
+        raise
     finally:
         config.stash[ACTIVE].remove(judged)
     if failure is not None:
@@ -226,9 +252,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     result: object = None
     try:
         result = yield
-    except (KeyboardInterrupt, SystemExit, pytest.exit.Exception) as error:
-        for judged in _own(item):
-            judged.give_up(error)
+    except SESSION_ENDS:
+        _give_up(item.config, _own(item))
         raise
     except pytest.skip.Exception:
         failures = _judge(item, only_violations=True)
@@ -291,16 +316,73 @@ def pytest_runtest_makereport(
     return report
 
 
+# ---- a session that is stopped ----
+
+
+def _end_in_order_on_sigterm(config: pytest.Config) -> None:
+    """Make SIGTERM end the session in order, like Ctrl-C, unless somebody else handles it. Later ones then have no effect:
+    timeout(1) sends two.
+
+    It is called before the first run. A session without any ends at once, as without this plugin.
+    """
+    unhandled = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not unhandled or threading.current_thread() is not threading.main_thread():
+        return
+    owner = os.getpid()
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if os.getpid() != owner:  # a process that a test has forked
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        elif not config.stash[SIGTERM_CAME]:
+            config.stash[SIGTERM_CAME] = True
+            raise KeyboardInterrupt("SIGTERM")
+
+    config.stash[SIGTERM_CAME] = False
+    signal.signal(signal.SIGTERM, handle)
+
+
+def _report_later(config: pytest.Config, folder: "RunFolder") -> None:
+    config.stash[RUN_PARENTS].add(str(folder.path.parent))
+    config.stash[INTERRUPTED].append(str(folder.path))
+
+
+def _give_up(config: pytest.Config, ensembles_and_runs: list["JudgedFixture"]) -> None:
+    """End them at once, and judge what was recorded. Their folders are kept, and named at the end of the session."""
+    for judged in ensembles_and_runs:
+        if not judged.finished and not judged.given_up:
+            _report_later(config, judged.folder)
+            judged.give_up()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """If the user has stopped the session, end all nodes at once without a verdict, before the fixtures' teardown."""
+    """If the session ends in the middle of a test, end all nodes at once, before the fixtures' teardown.
+
+    The user has stopped it, or pytest has failed: a worker of pytest-xdist does that when the process that controls it is gone.
+    """
     config = session.config
-    if exitstatus == pytest.ExitCode.INTERRUPTED:
-        for judged in config.stash[ACTIVE]:
-            judged.give_up(KeyboardInterrupt())
+    if exitstatus not in ENDS_AFTER_A_TEST:
+        _give_up(config, config.stash[ACTIVE])
     if hasattr(config, "workeroutput"):
         used: set[str] = config.stash[RUN_PARENTS]
-        config.workeroutput["zab_used"] = sorted(used)
+        config.workeroutput |= {"zab_used": sorted(used), "zab_interrupted": config.stash[INTERRUPTED]}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Remember a worker of pytest-xdist. If the session is stopped, `pytest_testnodedown` is not called."""
+    node.config.stash[WORKERS].append(node)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the folders of the runs that were going on when the session was stopped."""
+    workers = [getattr(node, "workeroutput", {}).get("zab_interrupted", ()) for node in config.stash[WORKERS]]
+    folders = [*config.stash[INTERRUPTED], *(folder for found in workers for folder in found)]
+    if folders:
+        terminalreporter.section("zab: the session was stopped during these runs")
+        for folder in folders:
+            terminalreporter.line(f"results  {folder}")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -311,6 +393,8 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove empty folders. Under pytest-xdist the controller does that when all workers have ended."""
+    if SIGTERM_CAME in config.stash:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     nothing: set[str] = set()
     used = config.stash.get(RUN_PARENTS, nothing)
     if used and not hasattr(config, "workerinput"):

@@ -3,21 +3,24 @@
 The report of a failed test shows it; the folder of a test that passed is removed.
 """
 
+import contextlib
 import os
 import shlex
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.live import Ensemble
+from zab_chaos.harness.machine.interrupt import Forced
 from zab_chaos.harness.report import summary
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.options import options_for, read_scenario
-from zab_chaos.harness.runs.run import run_quietly
+from zab_chaos.harness.runs.run import run_shown
 from zab_chaos.harness.testing.settings import FixtureOptions
 from zab_chaos.model.verdict import Outcome, Property, Verdict, expected_ending
 
@@ -42,8 +45,8 @@ class JudgedFixture:
     """An ensemble or a run that a fixture has made, with what is needed to judge it and to report on it.
 
     `fixture`: the name of the fixture. `node`: the test that it was made for or, for a wider scope, the class, module or
-    session. `again`: the command that repeats the test. `end` ends it and returns its verdict; `abandon` ends it at once
-    without one. `faults_so_far` describes the faults for a report before there is a verdict.
+    session. `again`: the command that repeats the test. `end` ends it and returns its verdict; `abandon` ends it at once,
+    because of an interrupt. `faults_so_far` describes the faults for a report before there is a verdict.
     """
 
     fixture: str
@@ -88,11 +91,12 @@ class JudgedFixture:
         lines = [f"not judged yet; seed {self.seed}, on {self.on}", *(["Faults", *faults] if faults else [])]
         return "\n".join([*lines, f"results  {self.folder.path}", f"repeat   {self.again}"])
 
-    def give_up(self, error: BaseException) -> None:
-        """End it at once without a verdict, and keep its folder."""
-        if self.verdict is None and not self.given_up:
+    def give_up(self) -> None:
+        """End it at once because the session ends, and keep its folder. The test neither passes nor fails by its verdict."""
+        if not self.finished and not self.given_up:
             self.given_up = self.failed = True
-            self.abandon(error)
+            with contextlib.suppress(Forced):  # a further interrupt: its nodes are killed, and it is not judged
+                self.abandon(KeyboardInterrupt())
 
     def remove_folder_if_passed(self) -> None:
         """Remove the folder, unless something failed."""
@@ -122,21 +126,42 @@ def repeat_command(config: pytest.Config, node: pytest.Item | pytest.Collector, 
 
 
 def start_ensemble(
-    requested: FixtureOptions, fixture: str, node: pytest.Item | pytest.Collector, results: Path, name: str
-) -> tuple[JudgedFixture, Ensemble]:
-    """Start an ensemble. Return it, and the object that will judge it. Raises BadInput, HarnessError, Unfinished."""
+    requested: FixtureOptions, fixture: str, node: pytest.Item | pytest.Collector, results: Path, name: str,
+    on_interrupted: Callable[[RunFolder], None],
+) -> tuple[JudgedFixture, Ensemble]:  # fmt: skip
+    """Start an ensemble. Return it, and the object that will judge it. Raises BadInput, HarnessError, Unfinished.
+
+    `on_interrupted` is called with its folder if the session ends meanwhile.
+    """
     seed = int(requested.options.get("seed", 1))
     again = repeat_command(node.config, node, seed)
     cluster = Ensemble(**(requested.options | {"seed": seed}), name=name, results=results, command=again)
-    cluster.__enter__()
+    try:
+        cluster.__enter__()
+    except BaseException as error:
+        if not isinstance(error, Exception) and cluster.folder is not None:
+            on_interrupted(cluster.folder)
+        raise
     assert cluster.folder is not None
     judged = JudgedFixture(
         fixture=fixture, node=node, folder=cluster.folder, seed=seed, on=cluster.on, again=again,
-        expect=requested.expect or Outcome.PASS, allow_unknown=requested.allow_unknown, end=cluster.finish,
-        abandon=cluster.abandon,
+        expect=requested.expect or Outcome.PASS, allow_unknown=requested.allow_unknown,
+        end=partial(_finish, cluster), abandon=cluster.abandon,
         faults_so_far=lambda: [f"{fault.step.at:9.3f} s  {fault.describe()}" for fault in cluster.faults],
     )  # fmt: skip
     return judged, cluster
+
+
+def _finish(cluster: Ensemble) -> Verdict:
+    """End the ensemble, judge it, and return the verdict. Raises KeyboardInterrupt if a signal has cut that short."""
+    try:
+        with cluster.interrupt:
+            verdict = cluster.finish()
+    except Forced:
+        raise KeyboardInterrupt from None
+    if cluster.interrupt.requested.is_set():
+        raise KeyboardInterrupt
+    return verdict
 
 
 def _scenario_of(name: str, root: Path) -> str:
@@ -146,11 +171,13 @@ def _scenario_of(name: str, root: Path) -> str:
 
 
 def run_scenario(
-    requested: FixtureOptions, fixture: str, node: pytest.Item | pytest.Collector, results: Path
-) -> tuple[JudgedFixture, ZabRun]:
+    requested: FixtureOptions, fixture: str, node: pytest.Item | pytest.Collector, results: Path,
+    on_interrupted: Callable[[RunFolder], None],
+) -> tuple[JudgedFixture, ZabRun]:  # fmt: skip
     """Run a scenario to its end. Return the run, and the object that judges it.
 
-    Raises BadInput, HarnessError, or KeyboardInterrupt if the user stopped the run.
+    Raises BadInput, HarnessError. If the user stops the run, it calls `on_interrupted` with the folder and raises
+    KeyboardInterrupt.
     """
     options = dict(requested.options)
     name, on = _scenario_of(str(options["scenario"]), node.config.rootpath), str(options.get("on", "processes"))
@@ -160,9 +187,12 @@ def run_scenario(
         nodes=options.get("nodes"), on=on, release=options.get("zookeeper"),
     )  # fmt: skip
     try:
-        ran = run_quietly(scenario, run_options)
-    except Interrupted as error:
-        raise KeyboardInterrupt(str(error)) from None
+        ran = run_shown(scenario, run_options, Console(quiet=True), quiet=True)
+    except Forced:
+        raise KeyboardInterrupt from None
+    if ran.interrupted:
+        on_interrupted(ran.folder)
+        raise KeyboardInterrupt
     expected = expected_ending(ran.folder.read_run()["expect"], ran.verdict.verdict, ran.verdict.violated)
     judged = JudgedFixture(
         fixture=fixture, node=node, folder=ran.folder, seed=run_options.seed, on=on, again=run_options.command,

@@ -1,7 +1,9 @@
 """The pytest plugin, run in pytest sessions of its own: `zab_cluster`, its marker, its scopes, and the reports of failures."""
 
 import json
+import signal
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 
 import pytest
 
@@ -445,3 +447,148 @@ def test_the_plugin_imports_nothing_heavy_until_it_is_used(session: pytest.Pytes
     )
     outcome = session.runpytest_subprocess("-p", "no:randomly")
     outcome.assert_outcomes(passed=1)
+
+
+def test_a_test_that_calls_exit_is_a_failure_and_judged(session: pytest.Pytester) -> None:
+    session.makepyfile(f"import sys\ndef test_it(zab_cluster):{WRITES}    sys.exit(3)\ndef test_next(): pass")
+    outcome = session.runpytest()
+    outcome.assert_outcomes(failed=1, passed=1)
+    (folder,) = results(session)
+    assert json.loads(folder.joinpath("verdict.json").read_text())["verdict"] == "PASS"
+    outcome.stdout.no_fnmatch_line("*session was stopped*")
+
+
+# ---- sessions that are stopped ----
+
+NAMED = "=* zab: the session was stopped during these runs =*"
+
+
+def stopped(session: pytest.Pytester) -> pytest.RunResult:
+    """Run a session that is stopped. Check that its run is complete, and named."""
+    outcome = session.runpytest_inprocess(no_reraise_ctrlc=True)
+    (folder,) = results(session)
+    outcome.stdout.fnmatch_lines([NAMED, f"results  {folder}"])
+    assert json.loads(folder.joinpath("run.json").read_text())["outcome"] == "interrupted"
+    assert folder.joinpath("verdict.json").exists()
+    assert folder.joinpath("manifest.json").exists()
+    return outcome
+
+
+@pytest.mark.parametrize("interrupt", ["raise KeyboardInterrupt", "pytest.exit('enough', returncode=7)"])
+def test_a_run_is_complete_if_its_test_is_interrupted(session: pytest.Pytester, interrupt: str) -> None:
+    session.makepyfile(f"import pytest\ndef test_it(zab_cluster):{WRITES}    {interrupt}")
+    outcome = session.runpytest_inprocess(no_reraise_ctrlc=True)
+    (folder,) = results(session)
+    assert json.loads(folder.joinpath("run.json").read_text())["outcome"] == "interrupted"
+    assert folder.joinpath("manifest.json").exists()
+    named = outcome.ret == pytest.ExitCode.INTERRUPTED
+    assert (f"results  {folder}" in outcome.outlines) is named  # pytest shows no summary with another exit code
+
+
+def test_a_run_is_complete_if_another_fixture_is_interrupted(session: pytest.Pytester) -> None:
+    session.makepyfile(
+        """
+import pytest
+@pytest.fixture
+def late(zab_cluster):
+    raise KeyboardInterrupt
+def test_it(zab_cluster, late): pass
+"""
+    )
+    assert stopped(session).ret == pytest.ExitCode.INTERRUPTED
+
+
+@pytest.fixture
+def default_sigterm() -> Iterator[None]:
+    """Let nobody handle SIGTERM, whatever the tests before have left."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def sigterm_in(phase: str) -> str:
+    """Return a conftest.py with which each run gets SIGTERM at the begin of this phase."""
+    return f"""
+import signal, pytest
+from zab_chaos.harness.runs.phases import RunPhases
+@pytest.fixture(scope="session", autouse=True)
+def interrupted():
+    whole = RunPhases.{phase}
+    def phase(*arguments, **more):
+        signal.raise_signal(signal.SIGTERM)
+        return whole(*arguments, **more)
+    RunPhases.{phase} = phase
+    yield
+    RunPhases.{phase} = whole
+"""
+
+
+@pytest.mark.usefixtures("default_sigterm")
+@pytest.mark.parametrize("phase", ["start_ensemble", "start_load", "converge"])
+@pytest.mark.parametrize("scope", ["function", "module"])
+def test_a_run_is_complete_if_its_start_or_its_end_is_interrupted(
+    session: pytest.Pytester, phase: str, scope: str
+) -> None:
+    session.makeconftest(sigterm_in(phase))
+    session.makepyfile(
+        f"""
+from zab_chaos.harness.testing.plugin import cluster_fixture
+zab_cluster = cluster_fixture("{scope}")
+def test_it(zab_cluster):{WRITES}
+"""
+    )
+    assert stopped(session).ret == pytest.ExitCode.INTERRUPTED
+
+
+@pytest.mark.usefixtures("default_sigterm")
+def test_a_scenario_s_run_that_is_interrupted_is_complete(session: pytest.Pytester) -> None:
+    session.makeconftest(sigterm_in("start_load"))
+    session.makepyfile('import pytest\n@pytest.mark.zab(scenario="power-outage")\ndef test_it(zab_run): pass')
+    assert stopped(session).ret == pytest.ExitCode.INTERRUPTED
+
+
+def test_the_run_is_kept_if_pytest_fails(session: pytest.Pytester) -> None:
+    """A worker of pytest-xdist does, at its next report, when the process that controls it is gone."""
+    session.makeconftest("def pytest_runtest_logreport(report):\n    raise OSError('cannot send')")
+    session.makepyfile(f"def test_it(zab_cluster):{WRITES}")
+    assert session.runpytest_inprocess().ret == pytest.ExitCode.INTERNAL_ERROR
+    (folder,) = results(session)
+    assert json.loads(folder.joinpath("run.json").read_text())["outcome"] == "interrupted"
+    assert folder.joinpath("manifest.json").exists()
+
+
+@pytest.mark.usefixtures("default_sigterm")
+def test_sigterm_ends_the_session_once_and_leaves_other_processes_and_handlers_alone(session: pytest.Pytester) -> None:
+    """Without an ensemble SIGTERM has its default effect, also after the session."""
+    session.makepyfile(
+        f"""
+import multiprocessing, signal
+def test_without_an_ensemble():
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+def test_with_one(zab_cluster):{WRITES}
+    child = multiprocessing.get_context("fork").Process(target=signal.raise_signal, args=(signal.SIGTERM,))
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGTERM
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.raise_signal(signal.SIGTERM)
+"""
+    )
+    stopped(session).assert_outcomes(passed=1)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.usefixtures("default_sigterm")
+def test_a_handler_of_somebody_else_stays(session: pytest.Pytester) -> None:
+    session.makepyfile(
+        f"""
+import signal
+def test_it(zab_cluster):{WRITES}
+    assert signal.getsignal(signal.SIGTERM) is print
+"""
+    )
+    signal.signal(signal.SIGTERM, print)
+    session.runpytest_inprocess().assert_outcomes(passed=1)
+    assert signal.getsignal(signal.SIGTERM) is print

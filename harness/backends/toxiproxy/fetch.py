@@ -22,6 +22,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from zab_chaos.harness.backends.toxiproxy.server import VERSION, ToxiproxyError, locate
 from zab_chaos.harness.machine import cache
+from zab_chaos.harness.machine.die_with_parent import tied
 from zab_chaos.harness.machine.download import ChecksumMismatch, download
 from zab_chaos.harness.report.console import say
 
@@ -116,7 +117,12 @@ def _build(folder: Path) -> Path:
     )  # otherwise the modules are read-only and can't be removed
     environment = {**os.environ, **settings, **caches, "GOFLAGS": flags}
     with subprocess.Popen(
-        _go_command(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, process_group=0
+        tied(*_go_command()),
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
     ) as building:
         try:
             _, said = building.communicate(timeout=BUILD_SECONDS)

@@ -3,6 +3,7 @@
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import NoReturn
 
@@ -11,6 +12,7 @@ import pytest
 
 from zab_chaos.harness.backends.toxiproxy import fetch as fetching
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError
+from zab_chaos.harness.machine.cache import LOCK
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results.run_folder import private
 
@@ -29,7 +31,7 @@ def test_without_go_and_offline_the_error_is_one_sentence_with_a_remedy(
     assert "curl" in command
     assert "ZAB_TOXIPROXY" in elsewhere
     assert capsys.readouterr().err.splitlines() == ["Downloading toxiproxy 2.12.0, once"]
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [LOCK]
 
 
 def with_go(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +54,7 @@ def test_a_failed_build_is_reported_and_leaves_nothing(
     with pytest.raises(ToxiproxyError, match="`go install` said: no such module"):
         fetching.fetch(tmp_path / "cache" / "toxiproxy-server", NOWHERE)
     assert capsys.readouterr().err.startswith("Building toxiproxy 2.12.0 with Go, once: about a minute\nDownloading")
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [LOCK]
 
 
 @pytest.mark.parametrize("ending", [KeyboardInterrupt, subprocess.TimeoutExpired("go", 600)])
@@ -77,6 +79,26 @@ def test_a_build_that_is_interrupted_ends_with_its_compilers(
         fetching.fetch(tmp_path / "cache" / "toxiproxy-server", NOWHERE)
     compiler = int(started.read_text())
     assert wait_until(lambda: not runs(compiler), 60)
+
+
+def test_a_build_dies_with_the_process_that_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session of pytest that was ended by SIGTERM left its build behind, and that a folder of 430 MB."""
+    started = tmp_path / "go"
+    with_go(
+        f"#!/bin/sh\necho $$ > {started}.new\n/bin/mv {started}.new {started}\nexec /bin/sleep 600\n",
+        tmp_path,
+        monkeypatch,
+    )
+    target = tmp_path / "cache" / "toxiproxy-server"
+    code = f"from pathlib import Path; from {fetching.__name__} import fetch; fetch(Path({str(target)!r}), {NOWHERE!r})"
+    fetcher = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    try:
+        assert wait_until(started.exists, 60)
+    finally:
+        fetcher.kill()
+        fetcher.wait()
+    go = int(started.read_text())
+    assert wait_until(lambda: not runs(go), 60)
 
 
 def runs(pid: int) -> bool:

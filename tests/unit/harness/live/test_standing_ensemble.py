@@ -5,7 +5,7 @@ import threading
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from rich.console import Console
@@ -22,10 +22,12 @@ from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.live import Done, Ensemble, Failed, Unknown
 from zab_chaos.harness.live.fault_methods import STATE_WORDS, kind_of, method_names
 from zab_chaos.harness.live.scenario import scenario_text
+from zab_chaos.harness.machine.interrupt import Forced
 from zab_chaos.harness.report import terminal
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import judge
+from zab_chaos.harness.runs.phases import RunPhases
 from zab_chaos.model.verdict import Judgement, Outcome
 from zab_chaos.node.tree.requests import Get, Set
 
@@ -207,7 +209,7 @@ def test_an_idle_ensemble_is_unknown_because_nothing_was_written_and_no_scenario
     assert "the scenario expects" not in shown.getvalue()
 
 
-def test_an_interrupted_ensemble_has_no_verdict_and_run_json_says_so(
+def test_an_interrupted_ensemble_is_judged_and_sealed_and_run_json_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bool] = []
@@ -224,6 +226,34 @@ def test_an_interrupted_ensemble_has_no_verdict_and_run_json_says_so(
     assert asked == [False]  # the nodes are killed
     with pytest.raises(ValueError, match="closed"):
         cluster._sessions[0].get("/a")
+    assert cluster.verdict is not None
+    assert cluster.verdict.verdict is Outcome.UNKNOWN
+    assert cluster.folder is not None
+    assert cluster.folder.read_run()["outcome"] == "interrupted"
+    assert (
+        judge(cluster.folder.path).reasons == cluster.verdict.reasons
+    )  # as `zab verify` does, which needs the manifest
+
+
+def test_an_ensemble_that_is_interrupted_while_it_starts_is_judged_and_sealed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_phases: RunPhases) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunPhases, "start_ensemble", interrupted)
+    cluster = standing(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        cluster.__enter__()
+    assert cluster.folder is not None
+    assert cluster.folder.read_run()["outcome"] == "interrupted"
+    assert cluster.folder.read_verdict() == cluster.verdict
+    assert cluster.folder.file("manifest.json").exists()
+
+
+def test_an_ensemble_that_is_stopped_at_once_is_not_judged(tmp_path: Path) -> None:
+    cluster = standing(tmp_path).__enter__()
+    cluster.abandon(Forced())
     assert cluster.verdict is None
     assert cluster.folder is not None
     assert cluster.folder.read_run()["outcome"] == "interrupted"

@@ -1,14 +1,20 @@
 """Reports for CI: JUnit files and the Markdown summary of simulated runs."""
 
+import errno
+import json
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.explore.exploration import SeedResult, explore_with
+from zab_chaos.harness.machine.interrupt import Forced, Stopped
 from zab_chaos.harness.report import ci
-from zab_chaos.harness.report.ci import Case, case_of, markdown, xml
+from zab_chaos.harness.report.ci import Case, CommandError, Report, case_of, markdown, xml
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict
 
@@ -117,6 +123,7 @@ def test_an_exploration_has_one_case_per_seed(place: Path) -> None:
     suite, found = cases(place / "explore.xml")
     assert suite["name"] == "zab explore small"
     assert [case.get("name") for case in found] == [f"seed {seed} on sim" for seed in (3, 4, 5)]
+    assert all(float(str(one)) > 0 for one in (suite["time"], *(case.get("time") for case in found)))
 
 
 def test_an_exploration_that_fails_shows_the_smallest_seed_s_run(place: Path) -> None:
@@ -128,6 +135,111 @@ def test_an_exploration_that_fails_shows_the_smallest_seed_s_run(place: Path) ->
     assert failure is not None
     assert re.match(r"PASS \(expected: VIOLATION\): \d+ writes acknowledged", str(failure.get("message")))
     assert "repeat   zab run good.toml --on sim --seed 3" in str(failure.text)
+    assert float(str(case.get("time"))) > 0
+
+
+def seeds_before(number: int, error: BaseException) -> Callable[..., Iterator[SeedResult]]:
+    """Return an exploration that raises the error before the result of the seed with this number."""
+
+    def exploring(workers: Any, task: Any, seeds: Any) -> Iterator[SeedResult]:
+        for found in explore_with(workers, task, seeds):
+            if found.seed == number:
+                raise error
+            yield found
+
+    return exploring
+
+
+def the_error(found: list[ElementTree.Element]) -> ElementTree.Element:
+    """Return the error of the case that is not a run."""
+    assert (found[-1].get("classname"), found[-1].get("time")) == ("zab", "0.0")
+    error = found[-1].find("error")
+    assert error is not None
+    return error
+
+
+@pytest.mark.parametrize(
+    ("interrupted_at", "message"),
+    [
+        (3, "interrupted after 0 of 5 seeds: no result of seeds 3 to 7"),
+        (7, "interrupted after 4 of 5 seeds: no result of seed 7"),
+    ],
+)
+def test_an_exploration_that_is_interrupted_is_an_error(
+    interrupted_at: int, message: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("zab_chaos.harness.cli.explore.explore_with", seeds_before(interrupted_at, Stopped()))
+    words = ["explore", "good.toml", "--seeds", "3..7", "--jobs", "1", "--junit", "explore.xml", "--json"]
+    assert main(words) == 2
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["interrupted"], answer["seeds"], answer["asked"]) == (True, interrupted_at - 3, 5)
+    suite, found = cases(place / "explore.xml")
+    assert (suite["tests"], suite["failures"], suite["errors"]) == (str(interrupted_at - 3 + 1), "0", "1")
+    assert found[-1].get("name") == "zab explore small"
+    error = the_error(found)
+    assert (error.get("type"), error.get("message")) == ("UNKNOWN", message)
+    told = place.joinpath("summary.md").read_text()
+    assert told.startswith("### ❌ zab explore small: ")
+    assert f"UNKNOWN: {message}" in told
+
+
+def test_a_second_interrupt_leaves_what_is_known_of_the_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forced(*_: object, **_named: object) -> None:
+        raise Forced
+
+    monkeypatch.setattr("zab_chaos.harness.cli.explore.explore_with", seeds_before(4, Stopped()))
+    monkeypatch.setattr("zab_chaos.harness.cli.explore._finish", forced)
+    assert main(["explore", "good.toml", "--seeds", "3..4", "--jobs", "1", "--junit", "explore.xml"]) == 130
+    _, found = cases(place / "explore.xml")
+    assert the_error(found).get("message") == "interrupted after 1 of 2 seeds: no result of seed 4"
+
+
+def test_an_exploration_that_ends_was_not_interrupted(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", "good.toml", "--seeds", "3", "--jobs", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["interrupted"] is False
+
+
+def test_stored_runs_that_are_not_all_judged_are_an_error(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    main(["run", "good.toml", "--on", "sim", "-q"])
+
+    def stopped(*_: object, **_named: object) -> None:
+        raise Stopped
+
+    monkeypatch.setattr("zab_chaos.harness.cli.verify.judge", stopped)
+    assert main(["verify", "latest", "--junit", "verify.xml"]) == 2
+    _, found = cases(place / "verify.xml")
+    assert the_error(found).get("message") == "interrupted: 0 of 1 runs were judged"
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_run_that_the_harness_could_not_make_is_an_error(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **_named: object) -> None:
+        raise FULL
+
+    place.joinpath("run.xml").write_text("old")
+    monkeypatch.setattr("zab_chaos.harness.cli.run.run_shown", full)
+    assert main(["run", "good.toml", "--on", "sim", "--junit", "run.xml"]) == 3
+    suite, found = cases(place / "run.xml")
+    assert (suite["tests"], suite["failures"], suite["errors"]) == ("1", "0", "1")
+    error = the_error(found)
+    assert error.get("type") == "HARNESS-ERROR"
+    assert str(error.get("message")).startswith("the disk is full: ")
+    assert capsys.readouterr().err == f"Error: {error.get('message')}\n"
+    assert "HARNESS-ERROR: the disk is full" in place.joinpath("summary.md").read_text()
+
+
+def test_a_failure_of_the_harness_leaves_the_cases_of_the_seeds_before_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zab_chaos.harness.cli.explore.explore_with", seeds_before(4, FULL))
+    assert main(["explore", "good.toml", "--seeds", "3..7", "--jobs", "1", "--junit", "explore.xml"]) == 3
+    _, (first, *rest) = cases(place / "explore.xml")
+    assert first.get("name") == "seed 3 on sim"
+    assert str(the_error(rest).get("message")).startswith("the disk is full: ")
 
 
 def test_an_unwritable_file_is_reported_before_anything_runs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,27 +270,36 @@ def test_all_texts_are_escaped() -> None:
         violated=["x"],
         details="a\x00b\x1b[1m ``` </details> ]]>",
     )
-    root = ElementTree.fromstring(xml("zab & co", [case]))
+    root = ElementTree.fromstring(xml(Report("zab & co", [case])))
     assert next(root.iter("failure")).text == "a�b�[1m ``` </details> ]]>"
     named = Case(scenario="a\x00", seed=1, on="s\x1b", verdict="PASS", folder="results\x01/a\udcff")
-    (test_case,) = ElementTree.fromstring(xml("zab", [named])).iter("testcase")
+    (test_case,) = ElementTree.fromstring(xml(Report("zab", [named]))).iter("testcase")
     assert (test_case.get("classname"), test_case.get("name")) == ("zab.a�", "seed 1 on s�")
     assert [it.get("value") for it in test_case.iter("property")] == ["1", "s�", "PASS", "results�/a�"]
-    told = markdown("zab & co", [case])
+    told = markdown(Report("zab & co", [case]))
     assert "<summary>a&lt;b, seed 1" in told
     assert told.count("```") == 2
 
 
 def test_a_harness_error_is_an_error_and_not_a_failure() -> None:
-    suite = ElementTree.fromstring(xml("zab", [Case(scenario="a", seed=1, on="sim", verdict="HARNESS-ERROR")]))[0]
+    suite = ElementTree.fromstring(xml(Report("zab", [Case(scenario="a", seed=1, on="sim", verdict="HARNESS-ERROR")])))[
+        0
+    ]
     assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
+
+
+def test_an_error_of_the_command_is_escaped_like_all_texts() -> None:
+    report = Report("zab run a\x00", error=CommandError(Outcome.HARNESS_ERROR, "a\x1b[1m ``` <b>"))
+    error = next(ElementTree.fromstring(xml(report)).iter("error"))
+    assert error.get("message") == "a\N{REPLACEMENT CHARACTER}[1m ``` <b>"
+    assert markdown(report).count("```") == 2
 
 
 def test_a_long_list_of_failures_is_cut_in_the_summary_only() -> None:
     verdicts = [*["UNKNOWN"] * 30, *["PASS"] * 5]
     many = [Case(scenario="a", seed=seed, on="sim", verdict=verdict) for seed, verdict in enumerate(verdicts)]
-    assert "and 10 more" in markdown("zab", many)
-    root = ElementTree.fromstring(xml("zab", many))
+    assert "and 10 more" in markdown(Report("zab", many))
+    root = ElementTree.fromstring(xml(Report("zab", many)))
     assert len(list(root.iter("failure"))) == 30
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("35", "30", "0")
 
