@@ -27,6 +27,7 @@ from zab_chaos.harness.runs.options import (
     scenario_for,
 )
 from zab_chaos.harness.runs.run import run_shown
+from zab_chaos.model.verdict import Outcome
 
 
 def run_command(
@@ -82,6 +83,8 @@ def _run(scenario: Scenario, options: RunOptions, report: ci.Report, *, compare:
     if simulated is not None and not ran.interrupted:
         difference = first_difference(simulated.folder.path, ran.folder.path)
         equal = difference is None
+        if not equal:
+            report.error = ci.CommandError(Outcome.VIOLATION, f"the run differs from the simulated one: {difference}")
         _show_comparison(simulated.folder.path, difference, console)
         answer["compared"] = {"with": str(simulated.folder.path), "difference": msgspec.to_builtins(difference)}
     if json:

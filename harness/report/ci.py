@@ -59,7 +59,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class CommandError:
-    """Why a command did not do all that it was asked for: UNKNOWN if it was interrupted, else HARNESS-ERROR; and a message."""
+    """What a command says besides the verdicts of its runs: UNKNOWN if it was interrupted, VIOLATION if a comparison found a
+    difference, else HARNESS-ERROR; and a message."""
 
     outcome: Outcome
     message: str
