@@ -26,7 +26,7 @@ class Number:
 
 
 NUMBERS = (
-    Number("acked_per_second", "1/s", True, "successful operations per second, over all seconds"),
+    Number("acked_per_second", "1/s", True, "successful operations per second, under the load, outages included"),
     Number("latency_p50_ms", "ms", False, "latency from the due time, median"),
     Number("latency_p90_ms", "ms", False, "90th percentile"),
     Number("latency_p99_ms", "ms", False, "99th percentile"),

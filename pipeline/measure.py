@@ -44,7 +44,7 @@ def measure_runs(
         run: {**dict.fromkeys(_WITHOUT_VALUE), "catch_up": [], "messages": {}, "durable_batches": 0, **own}
         for run, own in judged.items()
     }
-    _add_client_numbers(written, numbers)
+    _add_client_numbers(rows, written, numbers)
     _add_faults(written, numbers)
     _add_node_numbers(rows, written, numbers)
     for run_numbers in numbers.values():
@@ -59,12 +59,12 @@ def _write_metric(frame: DataFrame, place: Path) -> DataFrame:
     return frame.sparkSession.read.schema(table.ddl).parquet(escape_path(f"file://{place}"))
 
 
-def _add_client_numbers(written: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
-    """Add the numbers of the clients. Throughput is the mean over all seconds, including those without an answer."""
+def _add_client_numbers(rows: Rows, written: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
+    """Add the numbers of the clients."""
     for row in written["latency"].where("of = 'all'").collect():
         numbers[row["run"]] |= {f"latency_{name}": row[name] for name in ("p90_ms", "p999_ms", "max_ms")}
-    for row in written["throughput"].groupBy("run").agg(F.avg("ok").alias("ok")).collect():
-        numbers[row["run"]]["acked_per_second"] = row["ok"]
+    for run, rate in metrics.acked_per_second(rows).collect():
+        numbers[run]["acked_per_second"] = rate
 
 
 def _add_faults(written: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
