@@ -27,22 +27,19 @@ class Number:
 
 NUMBERS = (
     Number("acked_per_second", "1/s", True, "successful operations per second, under the load, outages included"),
-    Number("latency_p50_ms", "ms", False, "latency from the due time, median"),
-    Number("latency_p90_ms", "ms", False, "90th percentile"),
-    Number("latency_p99_ms", "ms", False, "99th percentile"),
-    Number("latency_p999_ms", "ms", False, "99.9th percentile"),
+    Number("unknown_share", "", False, "share of the operations whose outcome is unknown; latencies do not count them"),
+    Number("latency_p50_ms", "ms", False, "latency of successful operations from the due time, median"),
+    Number("latency_p90_ms", "ms", False, "90th percentile, successful operations"),
+    Number("latency_p99_ms", "ms", False, "99th percentile, successful operations"),
+    Number("latency_p999_ms", "ms", False, "99.9th percentile, successful operations"),
     Number("longest_unavailability_s", "s", False, "longest time in which a write was waiting and none was served"),
     Number("recovery_s", "s", False, "from a fault to the next new commit, median of a run's faults"),
     Number("election_s", "s", False, "from looking for a leader to its establishment, mean of a run's elections"),
     Number("election_rounds", "", False, "rounds of an election in which the later leader voted, mean"),
     Number("election_messages", "", False, "votes that all nodes sent during an election, mean"),
-    Number(
-        "catch_up_s", "s", False, "from following to holding the epoch's history, mean of nodes that lacked any of it"
-    ),
+    Number("catch_up_s", "s", False, "from following to having the epoch's history, mean of nodes that lacked some"),
     Number("converged_s", "s", False, "from the last healing until all nodes are equal"),
-    Number(
-        "messages_per_write", "", False, "FORWARD, ANSWER, PROPOSE, ACK, COMMIT for each committed write, all nodes"
-    ),
+    Number("messages_per_write", "", False, "FORWARD, ANSWER, PROPOSE, ACK, COMMIT of all nodes per committed write"),
     Number("syncs_per_write", "", False, "syncs of a log for each committed write, all nodes"),
     Number("transactions_per_batch", "", True, "transactions that became durable with one sync"),
 )

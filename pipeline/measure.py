@@ -104,6 +104,8 @@ def _add_node_numbers(rows: Rows, written: dict[str, DataFrame], numbers: dict[i
 
 def _add_ratios(run_numbers: Numbers) -> None:
     """Add the numbers that are derived from others. A committed write is a transaction that any node delivered."""
+    operations = sum(run_numbers[outcome] for outcome in ("acked", "failed", "unknown"))
+    run_numbers["unknown_share"] = run_numbers["unknown"] / operations if operations else None
     joins = [it for it in run_numbers["catch_up"] if it["kind"] != "nothing"]
     if joins:
         run_numbers["catch_up_s"] = sum(it["seconds"] * it["times"] for it in joins) / sum(it["times"] for it in joins)

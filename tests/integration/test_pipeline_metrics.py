@@ -176,8 +176,16 @@ def test_the_rest_by_hand(analyzed: Analyzed) -> None:
     numbers = analyzed.numbers(analyzed.hand)
     names = ("acked", "failed", "unknown", "writes_acked", "writes_failed", "writes_unknown")
     assert [numbers[name] for name in names] == [5, 1, 2, 4, 0, 2]
+    assert numbers["unknown_share"] == 2 / 8
     assert (numbers["elections"], numbers["epochs"], numbers["lives"]) == (2, 2, 4)
     assert numbers["converged_s"] == pytest.approx(0.25)
+
+
+def test_a_run_without_operations_has_no_share_of_unknown_ones(analyzed: Analyzed) -> None:
+    verdicts = [it.json["metrics"] for it in analyzed.analysis.verdicts if it.json["properties"]]
+    idle = [it for it in verdicts if it["acked"] + it["failed"] + it["unknown"] == 0]
+    assert idle
+    assert all(it["unknown_share"] is None for it in idle)
 
 
 # ---- a simulated run, in plain Python ----

@@ -56,12 +56,12 @@ def halves(runs: list[JudgedRun], draw: random.Random) -> tuple[list[JudgedRun],
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "runs"), [("usual", 48), ("usual", 16), ("faulty", 24)])
 def test_halves_of_one_campaign_do_not_differ(name: str, runs: int) -> None:
-    """At most five of a hundred random halvings of recorded runs show any difference."""
+    """At most 5 % of random halvings of recorded runs show any difference."""
     draw, some = random.Random(name), recorded(name)[:runs]
     assert len(some) == runs
-    found = [compare(*halves(some, draw)) for _ in range(100)]
-    assert min(len(it.compared) for it in found) >= 12
-    assert sum(bool(it.differences) for it in found) <= 5
+    found = [compare(*halves(some, draw)) for _ in range(400)]
+    assert min(len(it.compared) for it in found) >= 13
+    assert sum(bool(it.differences) for it in found) <= 20
 
 
 @pytest.mark.slow
@@ -109,7 +109,9 @@ def test_a_worse_number_comes_with_an_example_run() -> None:
     assert found.words == "1 worse in 1 comparison"
 
 
-@pytest.mark.parametrize(("name", "change"), [("acked_per_second", "worse"), ("election_s", "better")])
+@pytest.mark.parametrize(
+    ("name", "change"), [("acked_per_second", "worse"), ("election_s", "better"), ("unknown_share", "better")]
+)
 def test_less_can_be_worse_or_better(name: str, change: str) -> None:
     without = run(9)  # as a run in which nothing happened that the number measures
     (found,) = compare(campaign([100, 101, 102], name), [*campaign([50, 51, 52], name), without]).differences
