@@ -5,11 +5,12 @@ A run is one observation: intervals are 95 % confidence intervals of the mean ov
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import mean, median
 from typing import Any
 
 from zab_chaos.model.verdict import WORST_FIRST, worst
+from zab_chaos.pipeline.folders import SourceFolder
 from zab_chaos.pipeline.judging import JudgedRun
 from zab_chaos.pipeline.naming import experiment, plural
 from zab_chaos.pipeline.significance import interval_half_width
@@ -45,9 +46,15 @@ NUMBERS = (
 )
 
 
+def select_campaign(verdicts: Sequence[JudgedRun], name: str, folders: Sequence[SourceFolder]) -> list[JudgedRun]:
+    """Select the runs of one campaign by its folders. A run whose copy is in the other campaign counts in both."""
+    paths = {folder.path for folder in folders}
+    mine = ((it, [path for path in (it.path, *it.copies) if path in paths]) for it in verdicts)
+    return [replace(it, path=its[0], copies=its[1:], campaign=name) for it, its in mine if its]
+
+
 def summary(verdicts: Sequence[JudgedRun]) -> dict[str, Any]:
-    """Return the content of summary.json: the campaign's verdict, its runs worst first, and its numbers by scenario and by ensemble
-    size."""
+    """Return the content of summary.json: the verdict, the runs worst first, the numbers by scenario and by size, and by campaign."""
     ranked = sorted(verdicts, key=lambda it: (WORST_FIRST.index(it.verdict), it.path))
     overall = worst(it.verdict for it in verdicts)
     by_size = sorted(verdicts, key=lambda it: it.facts["nodes"] or 0)
@@ -92,33 +99,35 @@ def value_of(name: str, it: JudgedRun) -> float | None:
 def _run(it: JudgedRun) -> dict[str, Any]:
     names = ("acked", "acked_per_second", "latency_p50_ms", "latency_p99_ms", "longest_unavailability_s", "elections")
     return {
-        "path": it.path, "scenario": it.facts["scenario"], "nodes": it.facts["nodes"], "seed": it.facts["seed"],
+        "path": it.path, "campaign": it.campaign, "scenario": it.facts["scenario"], "nodes": it.facts["nodes"], "seed": it.facts["seed"],
         "defect": it.facts["defect"], "verdict": it.verdict, "reasons": it.json["reasons"], "copies": it.copies,
         "command": it.facts["command"], **{name: it.json["metrics"].get(name) for name in names},
     }  # fmt: skip
 
 
 def _groups(verdicts: Sequence[JudgedRun], key: Callable[[JudgedRun], str]) -> list[dict[str, Any]]:
-    """Group the runs, which are sorted, by a key; count the verdicts and average the numbers of each group."""
-    groups: dict[str, list[JudgedRun]] = {}
+    """Group the runs, which are sorted, by a key and campaign; count the verdicts and average the numbers of each group."""
+    groups: dict[tuple[str, str], list[JudgedRun]] = {}
     for it in verdicts:
-        groups.setdefault(key(it), []).append(it)
+        groups.setdefault((key(it), it.campaign), []).append(it)
     return [
         {
             "name": name,
+            "campaign": campaign,
             "runs": len(group),
             "verdicts": dict(Counter(it.verdict for it in group)),
             "numbers": {number.name: mean_with_interval(values_of(number.name, group)) for number in NUMBERS},
         }
-        for name, group in groups.items()
+        for (name, campaign), group in groups.items()
     ]
 
 
 def _catching_up(verdicts: Iterable[JudgedRun]) -> list[dict[str, Any]]:
-    """Return one row per kind of catching up: how often, and the sums of transactions added and cut off and bytes of snapshots."""
-    sums: dict[str, Counter[str]] = {}
+    """Return how often nodes caught up, with the sums of transactions added and cut off and bytes of snapshots, by kind."""
+    sums: dict[tuple[str, str], Counter[str]] = {}
     for it in verdicts:
         for row in it.json["metrics"].get("catch_up", []):
-            sums_of_kind = sums.setdefault(row["kind"], Counter())
+            sums_of_kind = sums.setdefault((row["kind"], it.campaign), Counter())
             sums_of_kind.update({name: row[name] for name in ("times", "transactions", "cut", "bytes")})
-    return [{"kind": kind, **counted} for kind, counted in sorted(sums.items())]
+    by_kind = sorted(sums.items(), key=lambda one: one[0][0])
+    return [{"kind": kind, "campaign": campaign, **counted} for (kind, campaign), counted in by_kind]

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.pipeline.campaigns import recorded
-from zab_chaos.pipeline.comparison import LEAST_EFFECT, Comparison, compare, select_campaign
-from zab_chaos.pipeline.folders import SourceFolder
+from zab_chaos.pipeline.comparison import LEAST_EFFECT, Comparison, compare
 from zab_chaos.pipeline.judging import JudgedRun
 from zab_chaos.pipeline.significance import holm
 
@@ -261,16 +260,6 @@ def test_worse_comes_first() -> None:
     changes = [it.change for it in compared]
     assert changes == ["worse", "better", "same"]
     assert all(a <= b for a, b in pairwise(map(["worse", "better", "same"].index, changes)))
-
-
-def test_a_copy_counts_in_both_campaigns_under_its_own_path() -> None:
-    judged = [replace(run(1), path="/a/1", copies=["/a/2", "/b/1"]), replace(run(2), path="/b/2")]
-    mine, yours = (
-        select_campaign(judged, [SourceFolder(path) for path in paths])
-        for paths in (["/a/1", "/a/2"], ["/b/1", "/b/2"])
-    )
-    assert [(it.path, it.copies) for it in mine] == [("/a/1", ["/a/2"])]
-    assert [(it.path, it.copies) for it in yours] == [("/b/1", []), ("/b/2", [])]
 
 
 def test_the_json_has_every_comparison() -> None:
