@@ -27,7 +27,7 @@ class Number:
 
 
 NUMBERS = (
-    Number("acked_per_second", "1/s", True, "successful operations per second, under the load, outages included"),
+    Number("acked_per_second", "1/s", True, "successful operations of the load, per second of the load"),
     Number("unknown_share", "", False, "share of the operations whose outcome is unknown; latencies do not count them"),
     Number("latency_p50_ms", "ms", False, "latency of successful operations from the due time, median"),
     Number("latency_p90_ms", "ms", False, "90th percentile, successful operations"),

@@ -41,14 +41,13 @@ def throughput(rows: Rows) -> DataFrame:
 
 
 def acked_per_second(rows: Rows) -> DataFrame:
-    """Return `run` and `rate` (1/s): the operations that succeeded under the load, divided by its duration, outages included. The
-    keys are created before the load, and the final checks follow it. A run without a load or without operations has no row."""
+    """Return `run` and `rate` (1/s): the operations that were due under the load and succeeded, divided by the load's duration. The
+    keys are created before the load, and the final checks follow it. A run without such operations or without a load has no row."""
     begin = F.expr("min(t) FILTER (WHERE event = 'workload-started') AS begin")
     end = F.expr("min(t) FILTER (WHERE event IN ('safety-ended', 'workload-stopped')) AS end")
     load = rows.of(c.MILESTONES).groupBy("run").agg(begin, end).where("end > begin")
-    acked = F.count_if(F.expr("ok AND t BETWEEN begin AND end"))
-    rate = (acked * 1e9 / (F.max("end") - F.max("begin"))).alias("rate")
-    return rows.operations.join(F.broadcast(load), "run").groupBy("run").agg(rate)
+    due = rows.operations.join(F.broadcast(load), "run").where("due BETWEEN begin AND end")
+    return due.groupBy("run").agg((F.count_if("ok") * 1e9 / (F.max("end") - F.max("begin"))).alias("rate"))
 
 
 def unavailability(rows: Rows) -> DataFrame:

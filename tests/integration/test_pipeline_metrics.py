@@ -53,26 +53,27 @@ def test_the_rate_by_hand(analyzed: Analyzed) -> None:
     [
         pytest.param((0, 100), [(20, "ok"), (95, "ok")], 20, id="short"),
         pytest.param((0, 2500), [(due, "ok") for due in range(0, 2500, 25)], 40, id="not whole seconds"),
-        pytest.param((0, 4000), [(20, "ok"), (None, None)], 0.25, id="outage at the end"),
-        pytest.param((0, 4000, 9500), [(20, "ok"), (9000, "ok")], 0.25, id="served after healing"),
+        pytest.param((0, 4000), [(20, "ok"), (900, "unknown"), (950, None)], 0.25, id="outage at the end"),
+        pytest.param((0, 4000, 9500), [(20, "ok"), (3900, "ok")], 0.5, id="load that is stopped later"),
         pytest.param((50, 1050, 1500), [(2, "ok"), (70, "ok"), (1070, "ok")], 1, id="keys and final checks"),
         pytest.param((0, None, 500), [(20, "ok")], 2, id="interrupted"),
-        pytest.param((0, 1000), [(None, None), (500, "unknown"), (600, "failed")], 0, id="none succeeded"),
+        pytest.param((0, 1000), [(10, None), (20, "unknown"), (30, "failed")], 0, id="none succeeded"),
         pytest.param((0, 1000), [], None, id="no operations"),
+        pytest.param((50, 1050), [(2, "ok")], None, id="keys only"),
         pytest.param((), [(20, "ok")], None, id="no load"),
         pytest.param((0,), [(20, "ok")], None, id="killed"),
     ],
 )
 def test_the_rate_has_the_loads_duration(
-    spark: Any, load: tuple[int | None, ...], operations: list[tuple[int | None, str | None]], rate: float | None
+    spark: Any, load: tuple[int | None, ...], operations: list[tuple[int, str | None]], rate: float | None
 ) -> None:
-    """Times are milliseconds. `load`: when it started, all was healed, and it stopped. `operations`: (answered, outcome)."""
-    asked = [(1, None if t is None else t * MS, outcome == "ok") for t, outcome in operations]
+    """Times are milliseconds. `load`: when it started, all was healed, and it stopped. `operations`: (due, outcome)."""
+    asked = [(1, due * MS, outcome == "ok") for due, outcome in operations]
     names = ("workload-started", "safety-ended", "workload-stopped")
     said = [(1, event, t * MS) for event, t in zip(names, load, strict=False) if t is not None]
     milestones = spark.createDataFrame(said, "run int, event string, t bigint")
     rows: Any = SimpleNamespace(
-        operations=spark.createDataFrame(asked, "run int, t bigint, ok boolean"), of=lambda _: milestones
+        operations=spark.createDataFrame(asked, "run int, due bigint, ok boolean"), of=lambda _: milestones
     )
     assert [row["rate"] for row in metrics.acked_per_second(rows).collect()] == ([] if rate is None else [rate])
 
@@ -272,7 +273,7 @@ def test_the_rate_is_that_of_the_load(analyzed: Analyzed, plain: Plain) -> None:
     """The keys are created before it, the final checks follow."""
     times = {line["event"]: line["t"] for line in plain.lines("harness.jsonl")}
     begin, end = times["workload-started"], times["safety-ended"]
-    acked = [t for _, t in plain.done() if begin <= t <= end]
+    acked = [due for due, _ in plain.done() if begin <= due <= end]
     assert len(acked) < len(plain.done())
     assert analyzed.numbers(analyzed.simulated)["acked_per_second"] == pytest.approx(len(acked) * 1e9 / (end - begin))
 
