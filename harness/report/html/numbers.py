@@ -14,7 +14,7 @@ NOTE = "Mean over runs ± half of its 95 % confidence interval (Student's t). A 
 def number_tables(summary: dict[str, Any]) -> Iterator[Html]:
     """Yield a table by scenario, and one by ensemble size if there are several sizes."""
     yield _table("Numbers by scenario", "scenario", summary["scenarios"], summary["numbers"])
-    if len(summary["sizes"]) > 1:
+    if len({group["name"] for group in summary["sizes"]}) > 1:
         yield _table("Numbers by ensemble size", "ensemble", summary["sizes"], summary["numbers"])
 
 

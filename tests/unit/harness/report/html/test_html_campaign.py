@@ -295,6 +295,7 @@ def test_two_campaigns_are_not_mixed() -> None:
     assert [row[:3] for row in rows(text, "Numbers by scenario")] == [["hang", "before", "3"], ["hang", "after", "3"]]
     assert ("342" in p99, "1,052" in p99) == (True, True)
     assert "hang, after, latency_p99_ms: 1,052" in text
+    assert "Numbers by ensemble size" not in text  # there is one size
     assert [row[:8] for row in rows(text, "From a fault")] == [
         ["crash", "leader", "before", "6", "0.200", "0.300", "0.300", "3"],
         ["crash", "leader", "after", "6", "1.000", "1.000", "1.000", "0"],
