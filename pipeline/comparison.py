@@ -13,7 +13,6 @@ from typing import Any
 
 from zab_chaos.model.verdict import WORST_FIRST, Outcome
 from zab_chaos.pipeline.campaign import NUMBERS, Number, experiment_of, value_of, values_of
-from zab_chaos.pipeline.folders import SourceFolder
 from zab_chaos.pipeline.judging import JudgedRun
 from zab_chaos.pipeline.naming import format_number, plural
 from zab_chaos.pipeline.significance import MeasuredDifference, compare_means, compare_pairs, compare_shares, holm
@@ -148,13 +147,6 @@ def compare(before: Sequence[JudgedRun], after: Sequence[JudgedRun]) -> Comparis
     corrected = holm([it.difference.p for it in found])
     rows = [replace(it, p=p) for it, p in zip(found, corrected, strict=True)]
     return Comparison(sorted(rows, key=lambda it: CHANGES.index(it.change)), counts)
-
-
-def select_campaign(verdicts: Sequence[JudgedRun], folders: Sequence[SourceFolder]) -> list[JudgedRun]:
-    """Select the runs of one campaign by its folders. A run whose copy is in the other campaign counts in both."""
-    paths = {folder.path for folder in folders}
-    mine = ((it, [path for path in (it.path, *it.copies) if path in paths]) for it in verdicts)
-    return [replace(it, path=its[0], copies=its[1:]) for it, its in mine if its]
 
 
 def _verdicts(scenario: str, old: Sequence[JudgedRun], new: Sequence[JudgedRun]) -> Iterator[ComparedValue]:

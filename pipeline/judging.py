@@ -21,13 +21,14 @@ TASKS_PER_CORE = 8  # so that long and short runs even out; a task of Spark's co
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
     """A run and its verdict. `facts` is its row in the table `runs`, `json` the content of its verdict.json. `copies` are other
-    folders with the same contents."""
+    folders with the same contents. `campaign` names its campaign if two are compared."""
 
     run: int
     path: str
     facts: RunRow
     json: dict[str, Any]
     copies: list[str]
+    campaign: str = ""
 
     @property
     def verdict(self) -> Outcome:

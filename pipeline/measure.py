@@ -44,7 +44,7 @@ def measure_runs(
         run: {**dict.fromkeys(_WITHOUT_VALUE), "catch_up": [], "messages": {}, "durable_batches": 0, **own}
         for run, own in judged.items()
     }
-    _add_client_numbers(written, numbers)
+    _add_client_numbers(rows, written, numbers)
     _add_faults(written, numbers)
     _add_node_numbers(rows, written, numbers)
     for run_numbers in numbers.values():
@@ -59,12 +59,12 @@ def _write_metric(frame: DataFrame, place: Path) -> DataFrame:
     return frame.sparkSession.read.schema(table.ddl).parquet(escape_path(f"file://{place}"))
 
 
-def _add_client_numbers(written: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
-    """Add the numbers of the clients. Throughput is the mean over all seconds, including those without an answer."""
+def _add_client_numbers(rows: Rows, written: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
+    """Add the numbers of the clients."""
     for row in written["latency"].where("of = 'all'").collect():
         numbers[row["run"]] |= {f"latency_{name}": row[name] for name in ("p90_ms", "p999_ms", "max_ms")}
-    for row in written["throughput"].groupBy("run").agg(F.avg("ok").alias("ok")).collect():
-        numbers[row["run"]]["acked_per_second"] = row["ok"]
+    for run, rate in metrics.acked_per_second(rows).collect():
+        numbers[run]["acked_per_second"] = rate
 
 
 def _add_faults(written: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
@@ -104,6 +104,8 @@ def _add_node_numbers(rows: Rows, written: dict[str, DataFrame], numbers: dict[i
 
 def _add_ratios(run_numbers: Numbers) -> None:
     """Add the numbers that are derived from others. A committed write is a transaction that any node delivered."""
+    operations = sum(run_numbers[outcome] for outcome in ("acked", "failed", "unknown"))
+    run_numbers["unknown_share"] = run_numbers["unknown"] / operations if operations else None
     joins = [it for it in run_numbers["catch_up"] if it["kind"] != "nothing"]
     if joins:
         run_numbers["catch_up_s"] = sum(it["seconds"] * it["times"] for it in joins) / sum(it["times"] for it in joins)

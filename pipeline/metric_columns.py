@@ -36,7 +36,7 @@ METRICS = (
     ),
     Table(
         "throughput",
-        "Operations answered in each second; seconds without answers are included.",
+        "Operations answered in each second up to the last answer, so the last one is incomplete. Seconds without answers are included.",
         "`operations`",
         (
             RUN,

@@ -7,6 +7,7 @@ service cannot hide behind a client that waits for it (no coordinated omission).
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from zab_chaos.pipeline import columns as c
 from zab_chaos.pipeline.tables import Rows
 
 PERCENTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
@@ -26,7 +27,8 @@ def latency(rows: Rows) -> DataFrame:
 
 
 def throughput(rows: Rows) -> DataFrame:
-    """Return the operations answered in each second, by outcome: `run`, `second` (since the first operation, without gaps), counts."""
+    """Return the operations answered in each second, by outcome: `run`, `second` (since the first operation, without gaps), counts.
+    The last second is that of the last answer, and incomplete."""
     second = F.floor((F.col("t") - F.col("begin")) / 1e9).cast("int")
     answered = rows.operations.join(F.broadcast(_begin(rows)), "run").where("t IS NOT NULL")
     busy = answered.groupBy("run", second.alias("second")).agg(
@@ -36,6 +38,16 @@ def throughput(rows: Rows) -> DataFrame:
     )
     every = busy.groupBy("run").agg(F.explode(F.sequence(F.lit(0), F.max("second"))).alias("second"))
     return every.join(busy, ["run", "second"], "left").fillna(0, ["ok", "failed", "unknown"])
+
+
+def acked_per_second(rows: Rows) -> DataFrame:
+    """Return `run` and `rate` (1/s): the operations that were due under the load and succeeded, divided by the load's duration. The
+    keys are created before the load, and the final checks follow it. A run without such operations or without a load has no row."""
+    begin = F.expr("min(t) FILTER (WHERE event = 'workload-started') AS begin")
+    end = F.expr("min(t) FILTER (WHERE event IN ('safety-ended', 'workload-stopped')) AS end")
+    load = rows.of(c.MILESTONES).groupBy("run").agg(begin, end).where("end > begin")
+    due = rows.operations.join(F.broadcast(load), "run").where("due BETWEEN begin AND end")
+    return due.groupBy("run").agg((F.count_if("ok") * 1e9 / (F.max("end") - F.max("begin"))).alias("rate"))
 
 
 def unavailability(rows: Rows) -> DataFrame:

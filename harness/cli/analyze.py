@@ -66,9 +66,7 @@ def analyze_command(
     try:
         with step_progress(console) as progress:
             progress.step("looking for runs")
-            campaigns = [_find([place]) for place in compare] if compare else [_find(places)]
-            by_path = {folder.path: folder for folders in campaigns for folder in folders}
-            found = sorted(by_path.values(), key=lambda folder: folder.path)
+            campaigns = {place: _find([place]) for place in compare} if compare else {"": _find(places)}
             log.parent.mkdir(parents=True, exist_ok=True)
             log.touch()  # fails before Spark has started
             progress.step("starting Spark")
@@ -77,14 +75,14 @@ def analyze_command(
                 progress.reporting(spark.sparkContext.statusTracker()),
             ):
                 judge_run = judge if replay else oracle.judge
-                analysis = analyze(spark, found, Path(out), progress.step, judge_run)
+                analysis = analyze(spark, campaigns, Path(out), progress.step, judge_run)
     except (Stopped, KeyboardInterrupt):
         raise Interrupted(
             f"interrupted; the tables so far are in {out}, and the next analysis continues from them"
         ) from None
     report = write_report(analysis, compare or places, out)
     if compare:
-        comparison = _compare(analysis, campaigns, compare, out, console, json=json)
+        comparison = _compare(analysis, compare, out, console, json=json)
         say(console, f"all runs {report}")
         return exit_code_of(comparison, fail_if_worse=fail_if_worse)
     show(analysis, out, console)
@@ -178,26 +176,18 @@ def _totals(runs: Sequence[dict[str, Any]]) -> str:
 def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:
     """Write the campaign's report.html and report.csv beside the tables. Return the path of the page."""
     file = Path(out).absolute() / "report.html"
-    runs = [run_from_verdict(judged.path, judged.facts, judged.json) for judged in analysis.verdicts]
+    runs = [run_from_verdict(it.path, it.facts, it.json, it.campaign) for it in analysis.verdicts]
     write_atomically(file, campaign_page(runs, ", ".join(places), file, analysis.summary))
     write_atomically(csv_path(file), campaign_csv(runs))
     return file
 
 
-def _compare(
-    analysis: "Analysis",
-    campaigns: Sequence[Sequence[SourceFolder]],
-    names: Sequence[str],
-    out: str,
-    console: Console,
-    *,
-    json: bool,
-) -> "Comparison":
-    """Show, store and return the differences between two campaigns."""
+def _compare(analysis: "Analysis", names: Sequence[str], out: str, console: Console, *, json: bool) -> "Comparison":
+    """Show, store and return the differences between two campaigns, given by their names."""
     from zab_chaos.harness.report.html.comparison_page import comparison_page
-    from zab_chaos.pipeline.comparison import compare, select_campaign
+    from zab_chaos.pipeline.comparison import compare
 
-    before, after = (select_campaign(analysis.verdicts, folders) for folders in campaigns)
+    before, after = ([it for it in analysis.verdicts if it.campaign == name] for name in names)
     found = compare(before, after)
     show_comparison(found, names, console)
     folder = Path(out).absolute()

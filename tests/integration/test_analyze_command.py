@@ -1,11 +1,13 @@
 """The command `zab analyze`: its output, and its error messages."""
 
+import csv
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from tests.integration.damage import saved
 from zab_chaos.harness.cli.app import main
 from zab_chaos.pipeline import analysis
 from zab_chaos.pipeline.analysis import Analysis
-from zab_chaos.pipeline.campaign import summary
+from zab_chaos.pipeline.campaign import select_campaign, summary
 from zab_chaos.pipeline.folders import SourceFolder
 
 pytestmark = pytest.mark.timeout(600)
@@ -55,10 +57,12 @@ def test_two_campaigns_are_compared(
 ) -> None:
     """Their runs were analyzed before. `tests/integration/test_research_page.py` does both in one command."""
     before, after = analyzed.campaigns
-    verdicts = [it for it in analyzed.analysis.verdicts if Path(it.path).parent in analyzed.campaigns]
 
-    def analyze(_spark: Any, found: Sequence[SourceFolder], *_: Any) -> Analysis:
-        assert sorted(it.path for it in found) == sorted(it.path for it in verdicts)
+    def analyze(_spark: Any, campaigns: Mapping[str, Sequence[SourceFolder]], *_: Any) -> Analysis:
+        assert list(campaigns) == [str(before), str(after)]
+        judged = analyzed.analysis.verdicts
+        verdicts = [it for name, folders in campaigns.items() for it in select_campaign(judged, name, folders)]
+        assert [Path(it.path).parent for it in verdicts] == 8 * [before] + 8 * [after]
         return replace(analyzed.analysis, verdicts=verdicts, summary=summary(verdicts))
 
     monkeypatch.setattr(analysis, "analyze", analyze)
@@ -73,7 +77,8 @@ def test_two_campaigns_are_compared(
     assert said["verdicts"] == [{"scenario": "(no name)", "before": {"PASS": 8}, "after": {"VIOLATION": 8}}]
     assert "0 of 8 runs, then 8 of 8 runs" in told
     assert "✗ worse" in (out / "comparison.html").read_text()
-    assert len((out / "report.csv").read_text().splitlines()) == 1 + 16
+    with (out / "report.csv").open() as file:
+        assert Counter(row["campaign"] for row in csv.DictReader(file)) == {str(before): 8, str(after): 8}
     assert f"all runs {out / 'report.html'}" in told
 
 

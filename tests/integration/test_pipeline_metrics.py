@@ -4,12 +4,15 @@ import json
 import math
 from collections import Counter, defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.integration.analyzed import Analyzed
+from tests.integration.handmade import MS
 from zab_chaos.model.oracle.oracle import judge as oracle
+from zab_chaos.pipeline import metrics
 from zab_chaos.pipeline.columns import Table
 from zab_chaos.pipeline.metric_columns import METRICS
 
@@ -38,7 +41,41 @@ def test_throughput_by_hand(analyzed: Analyzed) -> None:
         (row["second"], row["ok"], row["failed"], row["unknown"]) for row in analyzed.rows("throughput", analyzed.hand)
     )
     assert found == [(0, 3, 1, 0), (1, 0, 0, 0), (2, 2, 0, 1)]
-    assert analyzed.numbers(analyzed.hand)["acked_per_second"] == pytest.approx(5 / 3)
+
+
+def test_the_rate_by_hand(analyzed: Analyzed) -> None:
+    """The load lasts from 50 to 3500 ms."""
+    assert analyzed.numbers(analyzed.hand)["acked_per_second"] == pytest.approx(5 / 3.45)
+
+
+@pytest.mark.parametrize(
+    ("load", "operations", "rate"),
+    [
+        pytest.param((0, 100), [(20, "ok"), (95, "ok")], 20, id="short"),
+        pytest.param((0, 2500), [(due, "ok") for due in range(0, 2500, 25)], 40, id="not whole seconds"),
+        pytest.param((0, 4000), [(20, "ok"), (900, "unknown"), (950, None)], 0.25, id="outage at the end"),
+        pytest.param((0, 4000, 9500), [(20, "ok"), (3900, "ok")], 0.5, id="load that is stopped later"),
+        pytest.param((50, 1050, 1500), [(2, "ok"), (70, "ok"), (1070, "ok")], 1, id="keys and final checks"),
+        pytest.param((0, None, 500), [(20, "ok")], 2, id="interrupted"),
+        pytest.param((0, 1000), [(10, None), (20, "unknown"), (30, "failed")], 0, id="none succeeded"),
+        pytest.param((0, 1000), [], None, id="no operations"),
+        pytest.param((50, 1050), [(2, "ok")], None, id="keys only"),
+        pytest.param((), [(20, "ok")], None, id="no load"),
+        pytest.param((0,), [(20, "ok")], None, id="killed"),
+    ],
+)
+def test_the_rate_has_the_loads_duration(
+    spark: Any, load: tuple[int | None, ...], operations: list[tuple[int, str | None]], rate: float | None
+) -> None:
+    """Times are milliseconds. `load`: when it started, all was healed, and it stopped. `operations`: (due, outcome)."""
+    asked = [(1, due * MS, outcome == "ok") for due, outcome in operations]
+    names = ("workload-started", "safety-ended", "workload-stopped")
+    said = [(1, event, t * MS) for event, t in zip(names, load, strict=False) if t is not None]
+    milestones = spark.createDataFrame(said, "run int, event string, t bigint")
+    rows: Any = SimpleNamespace(
+        operations=spark.createDataFrame(asked, "run int, due bigint, ok boolean"), of=lambda _: milestones
+    )
+    assert [row["rate"] for row in metrics.acked_per_second(rows).collect()] == ([] if rate is None else [rate])
 
 
 def test_unavailability_by_hand(analyzed: Analyzed) -> None:
@@ -140,8 +177,16 @@ def test_the_rest_by_hand(analyzed: Analyzed) -> None:
     numbers = analyzed.numbers(analyzed.hand)
     names = ("acked", "failed", "unknown", "writes_acked", "writes_failed", "writes_unknown")
     assert [numbers[name] for name in names] == [5, 1, 2, 4, 0, 2]
+    assert numbers["unknown_share"] == 2 / 8
     assert (numbers["elections"], numbers["epochs"], numbers["lives"]) == (2, 2, 4)
     assert numbers["converged_s"] == pytest.approx(0.25)
+
+
+def test_a_run_without_operations_has_no_share_of_unknown_ones(analyzed: Analyzed) -> None:
+    verdicts = [it.json["metrics"] for it in analyzed.analysis.verdicts if it.json["properties"]]
+    idle = [it for it in verdicts if it["acked"] + it["failed"] + it["unknown"] == 0]
+    assert idle
+    assert all(it["unknown_share"] is None for it in idle)
 
 
 # ---- a simulated run, in plain Python ----
@@ -222,6 +267,15 @@ def test_latency_and_throughput(analyzed: Analyzed, plain: Plain) -> None:
     seconds = Counter((t - begin) // 10**9 for _, t in plain.done())
     told = {row["second"]: row["ok"] for row in analyzed.rows("throughput", analyzed.simulated) if row["ok"]}
     assert told == seconds
+
+
+def test_the_rate_is_that_of_the_load(analyzed: Analyzed, plain: Plain) -> None:
+    """The keys are created before it, the final checks follow."""
+    times = {line["event"]: line["t"] for line in plain.lines("harness.jsonl")}
+    begin, end = times["workload-started"], times["safety-ended"]
+    acked = [due for due, _ in plain.done() if begin <= due <= end]
+    assert len(acked) < len(plain.done())
+    assert analyzed.numbers(analyzed.simulated)["acked_per_second"] == pytest.approx(len(acked) * 1e9 / (end - begin))
 
 
 def test_recovery_and_pauses(analyzed: Analyzed, plain: Plain) -> None:

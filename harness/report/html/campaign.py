@@ -23,7 +23,9 @@ from zab_chaos.harness.results.source import MilestoneLine, Source
 from zab_chaos.model.verdict import expected_ending
 from zab_chaos.pipeline.naming import experiment
 
-CSV = ("path", "scenario", "defect", "seed", "verdict", "expected", "as_expected", "violated", "reasons", "command")
+CSV = (
+    "path", "campaign", "scenario", "defect", "seed", "verdict", "expected", "as_expected", "violated", "reasons", "command",
+)  # fmt: skip
 
 
 class RecoveryTime(NamedTuple):
@@ -50,6 +52,7 @@ class CampaignRun:
     seed: int | None = None
     numbers: dict[str, float] = field(default_factory=dict)  # the verdict's metrics, by name
     hits: list[tuple[str, str]] = field(default_factory=list)  # (kind of fault, role and phase of the node that it hit)
+    campaign: str = ""  # the name of its campaign, if two are compared
 
     @property
     def name(self) -> str:
@@ -83,10 +86,11 @@ def _read(folder: Path) -> CampaignRun:
     return run
 
 
-def run_from_verdict(path: str, facts: dict[str, Any], verdict: dict[str, Any]) -> CampaignRun:
+def run_from_verdict(path: str, facts: dict[str, Any], verdict: dict[str, Any], campaign: str = "") -> CampaignRun:
     """Return a run that the pipeline has judged. `facts`: its row in `runs`; `verdict`: as in results/README.md."""
     run = _run(Path(path), facts, json.loads(facts["expect"] or "{}"), verdict)
     faults = verdict["metrics"].get("faults", [])
+    run.campaign = campaign
     run.hits = [(fault["do"], was) for fault in faults if fault["do"] not in MENDS for was in fault["was"]]
     return run
 
@@ -133,7 +137,7 @@ def campaign_csv(runs: list[CampaignRun]) -> str:
     writer.writerow([*CSV, *names])
     for run in runs:
         row = (
-            run.folder, run.scenario, run.defect, run.seed, run.verdict, run.expected, run.as_expected,
+            run.folder, run.campaign, run.scenario, run.defect, run.seed, run.verdict, run.expected, run.as_expected,
             "; ".join(run.violated), "; ".join(run.reasons), run.command,
         )  # fmt: skip
         writer.writerow([*row, *(run.numbers.get(name) for name in names)])

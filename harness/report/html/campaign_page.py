@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from zab_chaos.harness.report.html.campaign import CampaignRun
 from zab_chaos.harness.report.html.document import document
-from zab_chaos.harness.report.html.markup import Html, element, join, table
+from zab_chaos.harness.report.html.markup import Html, element, join, table, table_by_campaign
 from zab_chaos.harness.report.html.numbers import catch_up_table, number_tables
 from zab_chaos.harness.report.html.sparkline import strip
 from zab_chaos.harness.report.html.tables import MEANINGS, SIGNS, badge
@@ -64,6 +64,7 @@ def _unexpected(runs: list[CampaignRun], place: Path) -> Html:
         (
             _lines(badge(run.verdict), f"expected {run.expected}"),
             run.name,
+            run.campaign,
             _lines(_reason(run), *_where(run, place)),
         )
         for run in unexpected[:MAX_UNEXPECTED]
@@ -72,8 +73,8 @@ def _unexpected(runs: list[CampaignRun], place: Path) -> Html:
         caught = ", and every defect was caught" if any(run.defect for run in runs) else ""
         return element("p", f"Every run ended as its scenario expects{caught}.")
     more = f" (the first {MAX_UNEXPECTED} of {len(unexpected)})" if len(unexpected) > MAX_UNEXPECTED else ""
-    heads = ("verdict", "scenario", "why, the command that repeats it, and its report")
-    return element("div", table(f"Runs that did not end as expected{more}", heads, rows), class_="stacked")
+    heads = ("verdict", "scenario", "campaign", "why, the command that repeats it, and its report")
+    return element("div", table_by_campaign(f"Runs that did not end as expected{more}", heads, rows), class_="stacked")
 
 
 def _lines(*lines: object) -> Html:
@@ -122,14 +123,14 @@ def _all(runs: list[CampaignRun], place: Path) -> Html:
     ranked = sorted(runs, key=lambda run: (run.as_expected, run.name, run.seed or 0))
     rows = [
         (
-            badge(run.verdict), run.name, "" if run.seed is None else run.seed, ", ".join(run.violated),
+            badge(run.verdict), run.name, run.campaign, "" if run.seed is None else run.seed, ", ".join(run.violated),
             run.numbers.get("writes_acked", ""), f"{run.unavailable:.3f}", _page(run, place),
         )
         for run in ranked[:MAX_RUNS]
     ]  # fmt: skip
     more = f" (the first {MAX_RUNS:,} of {len(runs):,}; {csv_path(place).name} has all)" if len(runs) > MAX_RUNS else ""
-    heads = ("verdict", "scenario", "seed", "violated", "writes acknowledged", "longest pause, s", "report")
-    return element("div", table(f"All runs{more}", heads, rows, [2, 4, 5]), id="runs")
+    heads = ("verdict", "scenario", "campaign", "seed", "violated", "writes acknowledged", "longest pause, s", "report")
+    return element("div", table_by_campaign(f"All runs{more}", heads, rows, [3, 5, 6]), id="runs")
 
 
 def _matrix(runs: list[CampaignRun]) -> Html:
@@ -152,10 +153,11 @@ def _matrix(runs: list[CampaignRun]) -> Html:
 
 
 def _grouped(runs: list[CampaignRun]) -> list[tuple[str, list[CampaignRun]]]:
+    """Return the runs of each scenario, or of each scenario in each campaign."""
     groups: dict[str, list[CampaignRun]] = {}
-    for run in runs:
-        groups.setdefault(run.name, []).append(run)
-    return sorted(groups.items())
+    for run in sorted(runs, key=lambda run: run.name):
+        groups.setdefault(", ".join(filter(None, (run.name, run.campaign))), []).append(run)
+    return list(groups.items())
 
 
 def _cell(scenario: str, name: str, judgements: list[str]) -> Html | str:
@@ -169,21 +171,25 @@ def _cell(scenario: str, name: str, judgements: list[str]) -> Html | str:
 
 
 def _recovery(runs: list[CampaignRun]) -> Html | None:
-    """Return the table of the times from a fault to the next commit, by kind of fault and role of the node that it hit."""
-    times: dict[tuple[str, str], list[tuple[float | None, CampaignRun]]] = {}
+    """Return the table of the times from a fault to the next commit, by kind of fault and role of the node that it hit.
+
+    Only the pipeline determines roles.
+    """
+    times: dict[tuple[str, str, str], list[tuple[float | None, CampaignRun]]] = {}
     for run in runs:
         for it in run.recoveries:
-            times.setdefault((it.do, it.role), []).append((it.seconds, run))
+            times.setdefault((it.do, it.role, run.campaign), []).append((it.seconds, run))
     rows = []
-    for (do, role), all_of in sorted(times.items(), key=lambda it: it[0]):
+    for (do, role, campaign), all_of in sorted(times.items(), key=lambda it: it[0][:2]):
         known = sorted(((one, run) for one, run in all_of if one is not None), key=lambda it: it[0])
         micros = [round(one * 1e6) for one, _ in known]
         shares = [f"{percentile(micros, share) / 1e6:.3f}" if micros else "" for share in (0.5, 0.9, 1.0)]
         strokes = strip((one, f"{do}: {one:.3f} s, {run.name}, {run.folder.name}") for one, run in known)
-        rows.append((do, role, len(all_of), *shares, len(all_of) - len(known), strokes))
+        rows.append((do, role, campaign, len(all_of), *shares, len(all_of) - len(known), strokes))
     heads = [
         "fault",
         "role hit",
+        "campaign",
         "how often",
         "p50, s",
         "p90, s",
@@ -191,22 +197,22 @@ def _recovery(runs: list[CampaignRun]) -> Html | None:
         "never",
         "distribution from 1 ms to 100 s, logarithmic; one stroke for each",
     ]
-    first_number = 2
-    if not any(role for _, role in times):  # only the pipeline determines roles
-        heads, rows, first_number = [heads[0], *heads[2:]], [(row[0], *row[2:]) for row in rows], 1
-    return table("From a fault to the next commit", heads, rows, range(first_number, len(heads) - 1)) if rows else None
+    return table_by_campaign("From a fault to the next commit", heads, rows, range(3, 8), "role hit") if rows else None
 
 
 def _coverage(runs: list[CampaignRun]) -> Html | None:
     """Return the table of how often each kind of fault hit a node in each role and phase. An empty cell was never tested."""
-    hits = Counter(hit for run in runs for hit in run.hits)
-    places = sorted({place for _, place in hits})
+    hits = Counter((do, run.campaign, place) for run in runs for do, place in run.hits)
+    places = sorted({place for _, _, place in hits})
     most = max(hits.values(), default=1)
+    kinds = sorted(dict.fromkeys((do, campaign) for do, campaign, _ in hits), key=lambda kind: kind[0])
     rows = [
-        (do, *(_hit(do, place, hits[do, place], most) for place in places)) for do in sorted({do for do, _ in hits})
+        (do, campaign, *(_hit(do, place, hits[do, campaign, place], most) for place in places))
+        for do, campaign in kinds
     ]
     caption = "Role and phase of the nodes that faults hit, and how often"
-    return table(caption, ("fault", *places), rows, range(1, len(places) + 1)) if rows else None
+    numbers = range(2, len(places) + 2)
+    return table_by_campaign(caption, ("fault", "campaign", *places), rows, numbers) if rows else None
 
 
 def _hit(do: str, place: str, count: int, most: int) -> Html | str:
@@ -220,6 +226,6 @@ def _hit(do: str, place: str, count: int, most: int) -> Html | str:
 def _slowest(runs: Iterable[CampaignRun], place: Path) -> Html | None:
     """Return the table of the runs with the longest times without a successful write."""
     slow = sorted((run for run in runs if run.unavailable), key=lambda run: -run.unavailable)[:SLOWEST]
-    rows = [(run.name, badge(run.verdict), f"{run.unavailable:.3f}", *_where(run, place)) for run in slow]
-    heads = ("scenario", "verdict", "longest pause, s", "command that repeats it", "report")
-    return table("The runs with the longest pauses of writes", heads, rows, [2]) if rows else None
+    rows = [(run.name, run.campaign, badge(run.verdict), f"{run.unavailable:.3f}", *_where(run, place)) for run in slow]
+    heads = ("scenario", "campaign", "verdict", "longest pause, s", "command that repeats it", "report")
+    return table_by_campaign("The runs with the longest pauses of writes", heads, rows, [3]) if rows else None

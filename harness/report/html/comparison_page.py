@@ -25,6 +25,8 @@ HEADS = (
 READING = (
     "The unit is the run. Every run gives one value of each number, however many operations it had, because operations of "
     "one run share its faults. Values are means over runs.",
+    "Latencies are those of successful operations. Read them together with unknown_share, the share of the operations whose "
+    "outcome is unknown: nobody knows how long these would have taken.",
     "The confidence interval shows how large the true difference may be. A narrow one around 0 means that there is "
     "hardly any difference; a wide one means that there were too few runs, or that they vary much.",
     "p is the probability that chance alone makes a difference as large (for numbers the paired t-test if both campaigns "

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from zab_chaos.harness.report.html.markup import Html, element, join, table
+from zab_chaos.harness.report.html.markup import Html, element, table_by_campaign
 from zab_chaos.harness.report.html.sparkline import whisker
 from zab_chaos.pipeline.naming import format_number
 
@@ -14,7 +14,7 @@ NOTE = "Mean over runs ± half of its 95 % confidence interval (Student's t). A 
 def number_tables(summary: dict[str, Any]) -> Iterator[Html]:
     """Yield a table by scenario, and one by ensemble size if there are several sizes."""
     yield _table("Numbers by scenario", "scenario", summary["scenarios"], summary["numbers"])
-    if len(summary["sizes"]) > 1:
+    if len({group["name"] for group in summary["sizes"]}) > 1:
         yield _table("Numbers by ensemble size", "ensemble", summary["sizes"], summary["numbers"])
 
 
@@ -22,10 +22,12 @@ def _table(caption: str, by: str, groups: list[Group], known: list[dict[str, str
     shown = [it for it in known if any(group["numbers"][it["name"]]["n"] for group in groups)]
     ranges = {it["name"]: _range(groups, it["name"]) for it in shown}
     rows = [
-        (group["name"], group["runs"], *(_cell(group, it, *ranges[it["name"]]) for it in shown)) for group in groups
+        (group["name"], group["campaign"], group["runs"], *(_cell(group, it, *ranges[it["name"]]) for it in shown))
+        for group in groups
     ]
-    heads = (by, "runs", *(element("span", _head(it), data_tip=it["about"], tabindex=0) for it in shown))
-    return element("div", table(caption, heads, rows, range(1, len(shown) + 2)), element("p", NOTE), class_="numbers")
+    heads = (by, "campaign", "runs", *(element("span", _head(it), data_tip=it["about"], tabindex=0) for it in shown))
+    numbers = range(2, len(shown) + 3)
+    return element("div", table_by_campaign(caption, heads, rows, numbers), element("p", NOTE), class_="numbers")
 
 
 def _head(number: dict[str, str]) -> str:
@@ -46,15 +48,16 @@ def _cell(group: Group, number: dict[str, str], low: float, high: float) -> Html
     if not it["n"]:
         return ""
     words = format_number(it["mean"]) + ("" if it["within"] is None else f" ± {format_number(it['within'])}")
-    tooltip = f"{group['name']}, {number['name']}: {words} {number['unit']}".rstrip() + f", {it['n']} runs"
+    where = ", ".join(filter(None, (group["name"], group["campaign"])))
+    tooltip = f"{where}, {number['name']}: {words} {number['unit']}".rstrip() + f", {it['n']} runs"
     return element("span", words, element("br"), whisker(it["mean"], it["within"], low, high), data_tip=tooltip)
 
 
 def catch_up_table(summary: dict[str, Any]) -> Html | None:
     """Return a table of how nodes got the history that they lacked, and how much of it; None if none lacked any."""
     rows = [
-        (row["kind"], row["times"], row["transactions"], row["cut"], f"{row['bytes'] / 2**20:.3f}")
+        (row["kind"], row["campaign"], row["times"], row["transactions"], row["cut"], f"{row['bytes'] / 2**20:.3f}")
         for row in summary["catching_up"]
     ]
-    heads = ("how", "how often", "transactions added", "transactions cut off", "snapshots, MiB")
-    return join(table("How nodes caught up", heads, rows, range(1, 5))) if rows else None
+    heads = ("how", "campaign", "how often", "transactions added", "transactions cut off", "snapshots, MiB")
+    return table_by_campaign("How nodes caught up", heads, rows, range(2, 6)) if rows else None

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.pipeline.campaigns import recorded
-from zab_chaos.pipeline.comparison import LEAST_EFFECT, Comparison, compare, select_campaign
-from zab_chaos.pipeline.folders import SourceFolder
+from zab_chaos.pipeline.comparison import LEAST_EFFECT, Comparison, compare
 from zab_chaos.pipeline.judging import JudgedRun
 from zab_chaos.pipeline.significance import holm
 
@@ -56,12 +55,12 @@ def halves(runs: list[JudgedRun], draw: random.Random) -> tuple[list[JudgedRun],
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "runs"), [("usual", 48), ("usual", 16), ("faulty", 24)])
 def test_halves_of_one_campaign_do_not_differ(name: str, runs: int) -> None:
-    """At most five of a hundred random halvings of recorded runs show any difference."""
+    """At most 5 % of random halvings of recorded runs show any difference."""
     draw, some = random.Random(name), recorded(name)[:runs]
     assert len(some) == runs
-    found = [compare(*halves(some, draw)) for _ in range(100)]
-    assert min(len(it.compared) for it in found) >= 12
-    assert sum(bool(it.differences) for it in found) <= 5
+    found = [compare(*halves(some, draw)) for _ in range(400)]
+    assert min(len(it.compared) for it in found) >= 13
+    assert sum(bool(it.differences) for it in found) <= 20
 
 
 @pytest.mark.slow
@@ -109,7 +108,9 @@ def test_a_worse_number_comes_with_an_example_run() -> None:
     assert found.words == "1 worse in 1 comparison"
 
 
-@pytest.mark.parametrize(("name", "change"), [("acked_per_second", "worse"), ("election_s", "better")])
+@pytest.mark.parametrize(
+    ("name", "change"), [("acked_per_second", "worse"), ("election_s", "better"), ("unknown_share", "better")]
+)
 def test_less_can_be_worse_or_better(name: str, change: str) -> None:
     without = run(9)  # as a run in which nothing happened that the number measures
     (found,) = compare(campaign([100, 101, 102], name), [*campaign([50, 51, 52], name), without]).differences
@@ -259,16 +260,6 @@ def test_worse_comes_first() -> None:
     changes = [it.change for it in compared]
     assert changes == ["worse", "better", "same"]
     assert all(a <= b for a, b in pairwise(map(["worse", "better", "same"].index, changes)))
-
-
-def test_a_copy_counts_in_both_campaigns_under_its_own_path() -> None:
-    judged = [replace(run(1), path="/a/1", copies=["/a/2", "/b/1"]), replace(run(2), path="/b/2")]
-    mine, yours = (
-        select_campaign(judged, [SourceFolder(path) for path in paths])
-        for paths in (["/a/1", "/a/2"], ["/b/1", "/b/2"])
-    )
-    assert [(it.path, it.copies) for it in mine] == [("/a/1", ["/a/2"])]
-    assert [(it.path, it.copies) for it in yours] == [("/b/1", []), ("/b/2", [])]
 
 
 def test_the_json_has_every_comparison() -> None:

@@ -1,10 +1,12 @@
 """The summary of a campaign, from numbers that are given. Spark is not started."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from zab_chaos.pipeline.campaign import mean_with_interval, summary
+from zab_chaos.pipeline.campaign import mean_with_interval, select_campaign, summary
+from zab_chaos.pipeline.folders import SourceFolder
 from zab_chaos.pipeline.judging import JudgedRun
 from zab_chaos.pipeline.naming import experiment, format_number, plural
 
@@ -79,10 +81,40 @@ def test_sizes_are_ordered_as_numbers() -> None:
     ]
 
 
+def test_a_copy_counts_in_both_campaigns_under_its_own_path() -> None:
+    judged = [replace(run(1), path="/a/1", copies=["/a/2", "/b/1"]), replace(run(2), path="/b/2")]
+    mine, yours = (
+        select_campaign(judged, name, [SourceFolder(path) for path in paths])
+        for name, paths in (("a", ["/a/1", "/a/2"]), ("b", ["/b/1", "/b/2"]))
+    )
+    assert [(it.path, it.copies, it.campaign) for it in mine] == [("/a/1", ["/a/2"], "a")]
+    assert [(it.path, it.copies, it.campaign) for it in yours] == [("/b/1", [], "b"), ("/b/2", [], "b")]
+
+
+def test_the_numbers_of_two_campaigns_are_apart() -> None:
+    """The first campaign comes first, whatever its name is."""
+    rows = [{"kind": "difference", "times": 2, "transactions": 5, "cut": 0, "bytes": 0, "seconds": 0.1}]
+    runs = [
+        replace(run(seed, latency_p99_ms=value, catch_up=rows), campaign=campaign)
+        for campaign, values in (("before", (300.0, 382.0)), ("after", (1000.0, 1102.0)))
+        for seed, value in enumerate(values)
+    ]
+    found = summary(runs)
+    for groups in ("scenarios", "sizes"):
+        means = [(it["campaign"], it["runs"], it["numbers"]["latency_p99_ms"]["mean"]) for it in found[groups]]
+        assert means == [("before", 2, 341), ("after", 2, 1051)]
+    assert [(it["kind"], it["campaign"], it["times"]) for it in found["catching_up"]] == [
+        ("difference", "before", 4), ("difference", "after", 4),
+    ]  # fmt: skip
+    assert sorted((it["campaign"], it["seed"]) for it in found["runs"]) == [
+        ("after", 0), ("after", 1), ("before", 0), ("before", 1),
+    ]  # fmt: skip
+
+
 def test_catching_up_is_summed_by_kind() -> None:
     rows = [{"kind": "difference", "times": 2, "transactions": 5, "cut": 0, "bytes": 0, "seconds": 0.1}]
     found = summary([run(1, catch_up=rows), run(2, catch_up=rows)])["catching_up"]
-    assert found == [{"kind": "difference", "times": 4, "transactions": 10, "cut": 0, "bytes": 0}]
+    assert found == [{"kind": "difference", "campaign": "", "times": 4, "transactions": 10, "cut": 0, "bytes": 0}]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,7 @@ def test_a_campaign_whose_roles_nobody_determined_has_no_column_for_them() -> No
 
 
 def test_the_table_of_how_nodes_caught_up() -> None:
-    row = {"kind": "DIFF", "times": 3, "transactions": 50, "cut": 2, "bytes": 2**19}
+    row = {"kind": "DIFF", "campaign": "", "times": 3, "transactions": 50, "cut": 2, "bytes": 2**19}
     assert rows(str(catch_up_table({"catching_up": [row]})), "How nodes") == [["DIFF", "3", "50", "2", "0.500"]]
 
 
@@ -276,6 +277,49 @@ def test_the_pipelines_results_make_the_same_page() -> None:
     assert "crash hit a node that was LEADING BROADCAST: 6" in text
     assert "crash: 0.300 s, leader-crash, 3" in text
     assert "3.000" in text  # MiB of snapshots
+
+
+def test_two_campaigns_are_not_mixed() -> None:
+    verdicts = [
+        replace(analysed("hang", seed, latency_p99_ms=p99 + seed), campaign=campaign, path=f"/{campaign}/{seed}")
+        for campaign, p99 in (("before", 340.0), ("after", 1050.0))
+        for seed in (1, 2, 3)
+    ]
+    for it in verdicts[3:]:  # of the second campaign
+        it.json.update(verdict="VIOLATION", properties=[{"name": "integrity", "verdict": "VIOLATION"}])
+        for fault in it.json["metrics"]["faults"]:
+            fault.update(seconds=1.0, was=["FOLLOWING BROADCAST"])
+    runs = [run_from_verdict(it.path, it.facts, it.json, it.campaign) for it in verdicts]
+    text = campaign_page(runs, "before, after", Path("report.html"), summary(verdicts))
+    p99 = [re.sub(r" ±.*", "", cell) for row in rows(text, "Numbers by scenario") for cell in row if "±" in cell]
+    assert [row[:3] for row in rows(text, "Numbers by scenario")] == [["hang", "before", "3"], ["hang", "after", "3"]]
+    assert ("342" in p99, "1,052" in p99) == (True, True)
+    assert "hang, after, latency_p99_ms: 1,052" in text
+    assert "Numbers by ensemble size" not in text  # there is one size
+    assert [row[:8] for row in rows(text, "From a fault")] == [
+        ["crash", "leader", "before", "6", "0.200", "0.300", "0.300", "3"],
+        ["crash", "leader", "after", "6", "1.000", "1.000", "1.000", "0"],
+    ]
+    assert rows(text, "Scenarios and properties") == [["hang, before", "3", "✓"], ["hang, after", "3", "✗ 3/3"]]
+    assert rows(text, "Role and phase") == [["crash", "before", "", "6"], ["crash", "after", "6", ""]]
+    assert [row[1:3] for row in rows(text, "How nodes caught up")] == [["before", "3"], ["after", "3"]]
+    assert [row[2] for row in rows(text, "Runs that did not end as expected")] == 3 * ["after"]
+    assert [row[2:4] for row in rows(text, "All runs")] == [
+        [campaign, str(seed)] for campaign in ("after", "before") for seed in (1, 2, 3)
+    ]
+    assert {row[1] for row in rows(text, "The runs with the longest")} == {"before", "after"}
+    listed = {(row["path"], row["campaign"]) for row in csv.DictReader(campaign_csv(runs).splitlines())}
+    assert listed == {(it.path, it.campaign) for it in verdicts}
+
+
+def test_one_campaign_has_no_column_for_its_name(root: Path) -> None:
+    verdicts = [analysed("hang", seed) for seed in (1, 2)]
+    runs = [run_from_verdict(it.path, it.facts, it.json) for it in verdicts]
+    for text in (
+        campaign_page(runs, "all", Path("report.html"), summary(verdicts)),
+        campaign_page(read_campaign(root), "all", Path("campaign.html")),
+    ):
+        assert ">campaign<" not in text
 
 
 def test_a_system_whose_nodes_record_nothing_never_failed_to_recover() -> None:

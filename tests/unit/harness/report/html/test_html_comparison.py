@@ -30,6 +30,21 @@ def test_a_difference_is_told_in_words_with_its_interval_and_the_run_that_shows_
     assert "first: <code>before</code><br>second: <code>after</code>" in told
 
 
+def test_latencies_come_with_the_share_of_operations_that_they_do_not_count() -> None:
+    old, new = (
+        [
+            analysed("hang", seed, latency_p99_ms=900.0 + seed, unknown_share=share * (1 + seed / 10))
+            for seed in range(1, 6)
+        ]
+        for share in (0.2, 0.3)
+    )
+    told = comparison_page(compare(old, new), ("before", "after"))
+    row = told[: told.index("unknown_share<br>")].rpartition("<tr>")[2]
+    assert "✗ worse" in row
+    assert "0.26, then 0.39: +0.13 (+50 %)" in told
+    assert told.index("unknown_share<br>") < told.index("latency_p99_ms<br>")
+
+
 def test_the_page_says_that_there_is_no_difference() -> None:
     told = page(200, 200)
     assert "no difference in 3 comparisons" in told
