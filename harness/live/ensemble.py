@@ -41,7 +41,7 @@ from zab_chaos.harness.results import run_folder as results
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.options import RunOptions, defect_option, implied_backend
 from zab_chaos.harness.runs.phases import FINISHED, INTERRUPTED, RunPhases, Unfinished
-from zab_chaos.harness.runs.run import Run, judge_unless_interrupted, reason, record_end, running
+from zab_chaos.harness.runs.run import Run, end_and_judge, reason, running
 from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.model.verdict import Verdict
 
@@ -177,8 +177,8 @@ class Ensemble:
             if not self._open:
                 raise ValueError("this ensemble was never entered, or was given up: there is nothing to judge")
             with results.private():
-                record_end(self._end, self._record_end)
-                self.verdict = judge_unless_interrupted(self.interrupt, partial(self._run.judge, steps))
+                judge = partial(self._run.judge, steps)
+                self.verdict = end_and_judge(self.interrupt, self._end, self._record_end, judge)
                 wanted = self.verdict.exit != 0 or self._options.keep_data
                 self._run.store(self.verdict, keep=wanted and not self.interrupt.requested.is_set())
         return self.verdict

@@ -132,12 +132,36 @@ def execute(
         return f"harness-error: {reason(error)}", traceback.format_exc()
 
 
-def record_end(end: Callable[[], tuple[str, str]], record: Callable[[str, str], None]) -> None:
-    """Bring a run to its end, and record its outcome and the harness's traceback, also if a signal interrupts that."""
+def end_and_judge(
+    interrupt: Interrupt,
+    end: Callable[[], tuple[str, str]],
+    record: Callable[[str, str], None],
+    judged: Callable[[], Verdict],
+) -> Verdict:
+    """Bring a run to its end, record its outcome and the harness's traceback, also if a signal interrupts that, and return the
+    verdict of `judged`, or UNKNOWN if the interruption leaves no time for it."""
+    try:
+        _record_end(end, record)
+        interrupt.restart_grace()
+        return judged()
+    except Stopped:
+        why = "interrupted before it was judged; `zab verify` judges what was recorded"
+        unknown = Outcome.UNKNOWN
+        return Verdict(verdict=unknown, exit=unknown.exit_code, properties=[], reasons=[why], metrics={})
+    finally:
+        interrupt.cancel_grace()
+
+
+def _record_end(end: Callable[[], tuple[str, str]], record: Callable[[str, str], None]) -> None:
     try:
         record(*end())
     except Stopped:
-        record(INTERRUPTED, "")
+        try:
+            record(INTERRUPTED, "")
+        except (
+            Stopped
+        ):  # the interrupt had ended the run's waiting, and now the grace period is over, which happens once
+            record(INTERRUPTED, "")
     except Forced:
         record(INTERRUPTED, "")
         raise
@@ -152,11 +176,12 @@ def run(scenario: Scenario, options: RunOptions, screen: Display) -> FinishedRun
     with results.private():
         with Interrupt(GRACE) as interrupt:
             deployment, abilities = this_run.deployment, this_run.backend.abilities
-            record_end(
+            verdict = end_and_judge(
+                interrupt,
                 lambda: execute(scenario, options.seed, deployment, abilities, screen, interrupt),
                 this_run.record_outcome,
+                partial(this_run.judge, Steps(screen)),
             )
-            verdict = judge_unless_interrupted(interrupt, partial(this_run.judge, Steps(screen)))
         interrupted = interrupt.requested.is_set()
         this_run.store(verdict, keep=not interrupted)
     return FinishedRun(this_run.folder, verdict, interrupted)
@@ -183,19 +208,6 @@ def uninterrupted(ran: FinishedRun) -> FinishedRun:
     if ran.interrupted:
         raise Interrupted(f"interrupted; the last run is {ran.folder.path}")
     return ran
-
-
-def judge_unless_interrupted(interrupt: Interrupt, judged: Callable[[], Verdict]) -> Verdict:
-    """Return the verdict of `judged`, or UNKNOWN if an interruption leaves no time for it."""
-    interrupt.restart_grace()
-    try:
-        return judged()
-    except Stopped:
-        why = "interrupted before it was judged; `zab verify` judges what was recorded"
-        unknown = Outcome.UNKNOWN
-        return Verdict(verdict=unknown, exit=unknown.exit_code, properties=[], reasons=[why], metrics={})
-    finally:
-        interrupt.cancel_grace()
 
 
 def reason(error: Exception) -> str:

@@ -16,13 +16,14 @@ from zab_chaos.harness.backends.simulator.ensemble import SimCluster
 from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.explore.simulate import simulate
+from zab_chaos.harness.machine.interrupt import Interrupt, Stopped
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.runs import phases
 from zab_chaos.harness.runs.options import RunOptions
-from zab_chaos.harness.runs.run import run
+from zab_chaos.harness.runs.run import end_and_judge, run
 from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.model.oracle.oracle import judge
-from zab_chaos.model.verdict import Outcome
+from zab_chaos.model.verdict import Outcome, Verdict
 
 pytestmark = pytest.mark.slow
 
@@ -76,6 +77,31 @@ def test_an_interrupted_run_says_so_once_and_may_end_its_nodes_before_the_load(
     assert (ran.interrupted, ran.folder.read_run()["outcome"]) == (True, "interrupted")
     assert done == ["interrupted", "stop"]
     assert [line["event"] for line in ran.folder.lines("harness.jsonl")].count("interrupted") == 1
+
+
+@pytest.mark.parametrize("judged_in_time", [True, False])
+def test_an_interrupted_run_has_an_outcome_and_a_verdict_also_if_its_grace_ends_while_the_outcome_is_recorded(
+    judged_in_time: bool,
+) -> None:
+    recorded: list[str] = []
+
+    def end() -> tuple[str, str]:
+        raise Stopped
+
+    def record(outcome: str, trouble: str) -> None:
+        recorded.append(outcome)
+        if len(recorded) == 1:
+            raise Stopped
+
+    def judged() -> Verdict:
+        if not judged_in_time:
+            raise Stopped
+        return Verdict(verdict=Outcome.UNKNOWN, exit=2, properties=[], reasons=["judged"], metrics={})
+
+    verdict = end_and_judge(Interrupt(), end, record, judged)
+    assert recorded == ["interrupted", "interrupted"]
+    assert verdict.verdict is Outcome.UNKNOWN
+    assert (verdict.reasons == ["judged"]) is judged_in_time
 
 
 def test_a_wait_is_shown_when_it_begins_and_when_it_is_over(tmp_path: Path) -> None:
