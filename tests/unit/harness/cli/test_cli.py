@@ -418,3 +418,10 @@ def test_mistakes_of_the_scenario_the_defect_and_the_backend_are_told_together(
     said = " ".join(capsys.readouterr().err.split())
     assert "--nodes: 99 is out of range" in said
     assert "no defect is called 'dirty-reed'. Did you mean dirty-read" in said
+
+
+def test_a_defect_of_another_backend_is_no_mistake_if_that_is_implied(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "steady-stat", "--zookeeper", "3.9.4", "--defect", "no-force-sync"]) == 4
+    assert capsys.readouterr().err.splitlines() == [
+        "Error: no scenario is called 'steady-stat'. Did you mean steady-state?"
+    ]
