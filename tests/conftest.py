@@ -1,5 +1,6 @@
 """What all tests have in common: an option, which of them share a worker, and a short scenario."""
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the transcripts of model/transcripts anew, from what the protocol does now; review them in the diff",
     )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Leave what exists now out of all garbage collections: thousands of tests and the modules, which stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
