@@ -78,7 +78,6 @@ lint: $(READY) ## check formatting, lint, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: WORKERS = $$(nproc) # unit tests hardly wait
 check: lint ## do that, and run the unit tests except the slow ones
 	$(BIN)/pytest $(IN_PARALLEL) -q -m "not slow" tests/unit
 
