@@ -13,13 +13,13 @@ from zab_chaos.model.verdict import Outcome
 
 @contextmanager
 def ci_report(command: str, junit: Path | None) -> Iterator[ci.Report]:
-    """Check that the JUnit file can be written. Write it, and the Markdown summary, at the end of the block.
+    """Write the JUnit file, for which the command has called `ci.check_writable`, and the Markdown summary, at the end of the
+    block.
 
     If the block raises, they have its error beside the cases so far; a mistake of the user (BadInput) leaves them as they
     were. Raises HarnessError also in place of an error that is not the harness's own.
     """
     report = ci.Report(command, junit=junit)
-    ci.check_writable(junit)
     try:
         yield report
     except BadInput:

@@ -193,6 +193,7 @@ def explore_command(
     scenario = read_scenario(name, on=on, nodes=nodes, defect=defect)
     first = chosen_release(zookeeper, from_)
     require_releases(registry.find(on), first, to)
+    ci.check_writable(junit)
     known_defect = DEFECTS.get(scenario.defect or "")
     one_by_one = on != SIM and processes == 1
     terminal = console if one_by_one and console.is_terminal and not quiet else None

@@ -22,6 +22,7 @@ from zab_chaos.model.verdict import Outcome, Verdict, worst
 
 def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: bool, quiet: bool) -> int:
     """Judge each run, rewrite its verdict.json and show it. The exit code is that of the worst verdict. Raises BadInput."""
+    ci.check_writable(junit)
     with ci_report("zab verify", junit) as report:
         return _verify(runs, results, report, json=json, quiet=quiet)
 

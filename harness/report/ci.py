@@ -68,7 +68,7 @@ class CommandError:
 
 @dataclass(slots=True)
 class Report:
-    """What a command reports: a case for each run, and why it did not do all that it was asked for (None if it did).
+    """What a command reports: a case for each run, and what it says besides their verdicts (None if nothing).
 
     `junit`: the JUnit file, if the user wants one.
     """

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from zab_chaos.harness.report.html.lifetimes import determine_ends, read_lives
+from zab_chaos.harness.report.html.lifetimes import read_ended_lives
 from zab_chaos.harness.report.messages import LifeMessages
 from zab_chaos.harness.report.sentences import describe_line
 from zab_chaos.harness.results.fault_spans import read_spans
-from zab_chaos.harness.results.source import MilestoneLine, Source
+from zab_chaos.harness.results.source import Source
 from zab_chaos.model.events import UNREADABLE, trace_name
 from zab_chaos.model.replay import descriptions
 from zab_chaos.model.replay.replay import recorded_lives
@@ -291,9 +291,7 @@ def _set_times_of_ends(folder: Path, lives: list[_SteppedLife]) -> None:
     """Set the time of the last step of each life. A process that is killed records nothing; what has killed it is on record.
     One that was not killed lived until the end of the run."""
     source = Source(folder)
-    traced = read_lives(source)
-    determine_ends(traced, read_spans(source), [line for _, line in source.lines("harness.jsonl", MilestoneLine)])
-    ends = {(life.node, life.number): life.end for life in traced}
+    ends = {(life.node, life.number): life.end for life in read_ended_lives(source, read_spans(source))}
     latest = max((step.time for life in lives for step in life.steps), default=0)
     for life in lives:
         end = ends.get((life.node, life.life))

@@ -50,7 +50,9 @@ class Counters:
 
 def reason(outcome: Failed | Unknown) -> str:
     """Return in words why an operation was not done."""
-    return outcome.why if isinstance(outcome, Unknown) else f"{outcome.error}: {outcome.words}"
+    if isinstance(outcome, Unknown):
+        return outcome.why
+    return f"{outcome.error}: {outcome.words}" if outcome.words else outcome.error
 
 
 class RecentAnswers:

@@ -308,8 +308,7 @@ class SystemClient:
     @property
     def unreachable(self) -> str | None:
         """The exception of the latest call of `client`, in words, if it has raised one."""
-        error = self._unreachable
-        return None if error is None else f"{type(error).__name__}: {error}"
+        return None if self._unreachable is None else describe(self._unreachable)
 
     @property
     def connected(self) -> bool:

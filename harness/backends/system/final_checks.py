@@ -11,6 +11,7 @@ from zab_chaos.harness.backends.system.lists import ListKeys
 from zab_chaos.harness.client.transaction import Committed, ListTransaction, Outcome, ReadList, Request, Transaction
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.results.final_state import is_conclusive
+from zab_chaos.harness.workload.open_loop import reason
 from zab_chaos.model.events import FINAL_CLIENTS
 from zab_chaos.node.tree import requests
 from zab_chaos.node.tree.outcomes import Failed, Ok, Unknown
@@ -194,11 +195,8 @@ def _is_conclusive(outcome: Outcome) -> bool:
 
 
 def _words(outcome: Outcome | None) -> str:
-    match outcome:
-        case Failed(error=error, words=words):
-            return f"failed, {error}" + (f": {words}" if words else "")
-        case Unknown(why=why):
-            return f"unknown, {why}"
+    if isinstance(outcome, Failed | Unknown):
+        return f"{'failed' if isinstance(outcome, Failed) else 'unknown'}, {reason(outcome)}"
     return "no answer"
 
 

@@ -127,7 +127,7 @@ def called(name: str, method: Callable[[], _T], *, os_errors: bool = False) -> _
         raise BackendMistake(f"`{name}` of the backend has raised {_with_place(error)}") from error
 
 
-def describe(error: Exception) -> str:
+def describe(error: BaseException) -> str:
     """Return an exception in words. An OSError is what a connection may end with; others also get the place in the code."""
     return f"{type(error).__name__}: {error}" if isinstance(error, OSError) else _with_place(error)
 

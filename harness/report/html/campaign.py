@@ -15,11 +15,11 @@ import msgspec
 
 from zab_chaos.harness.report.html.evidence import read_shown_verdict
 from zab_chaos.harness.report.html.lanes import lane_segments
-from zab_chaos.harness.report.html.lifetimes import determine_ends, read_lives
+from zab_chaos.harness.report.html.lifetimes import read_ended_lives
 from zab_chaos.harness.results.fault_spans import MENDS, read_spans
 from zab_chaos.harness.results.index import NOT_JUDGED
 from zab_chaos.harness.results.run_folder import below, read_json
-from zab_chaos.harness.results.source import MilestoneLine, Source
+from zab_chaos.harness.results.source import Source
 from zab_chaos.model.verdict import expected_ending
 from zab_chaos.pipeline.naming import experiment
 
@@ -146,8 +146,8 @@ def campaign_csv(runs: list[CampaignRun]) -> str:
 
 def _hits(source: Source) -> Iterator[tuple[str, str]]:
     """Yield, for each fault and each node that it hit, the kind of fault and the node's role and phase at that moment."""
-    spans, lives = read_spans(source), read_lives(source)
-    determine_ends(lives, spans, [line for _, line in source.lines("harness.jsonl", MilestoneLine)])
+    spans = read_spans(source)
+    lives = read_ended_lives(source, spans)
     lanes = lane_segments(lives, max((life.last for life in lives), default=0))
     for span in spans:
         for node in span.nodes if span.do not in MENDS else []:

@@ -197,7 +197,8 @@ def _recovery(runs: list[CampaignRun]) -> Html | None:
         "never",
         "distribution from 1 ms to 100 s, logarithmic; one stroke for each",
     ]
-    return table_by_campaign("From a fault to the next commit", heads, rows, range(3, 8), "role hit") if rows else None
+    optional = ("campaign", "role hit")
+    return table_by_campaign("From a fault to the next commit", heads, rows, range(3, 8), optional) if rows else None
 
 
 def _coverage(runs: list[CampaignRun]) -> Html | None:

@@ -79,6 +79,13 @@ def _read(source: Source, node: int, number: int) -> TracedLife | None:
     return life
 
 
+def read_ended_lives(source: Source, spans: list[FaultSpan]) -> list[TracedLife]:
+    """Return what `read_lives` returns, with the end of each life. `spans`: the run's faults."""
+    lives = read_lives(source)
+    determine_ends(lives, spans, [line for _, line in source.lines("harness.jsonl", MilestoneLine)])
+    return lives
+
+
 def determine_ends(lives: list[TracedLife], spans: list[FaultSpan], milestones: list[MilestoneLine]) -> None:
     """Set `end` and `why` of each life. Must be called once, with all lives."""
     for life in lives:

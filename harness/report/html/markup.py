@@ -1,6 +1,6 @@
 """Builds HTML safely: every text is escaped unless this module produced it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
 VOID = {"meta", "br", "hr", "input"}
@@ -31,11 +31,11 @@ def join(*content: object) -> Html:
 
 
 def table_by_campaign(
-    caption: str, heads: Sequence[str], rows: Sequence[Sequence[object]], numbers: Iterable[int] = (), also: str = ""
-) -> Html:
-    """Return a `table` without its column `campaign` if that is empty, as it is unless two campaigns are compared. `also`: the
-    head of another column for which the same holds."""
-    kept = [i for i, head in enumerate(heads) if head not in ("campaign", also) or any(row[i] for row in rows)]
+    caption: str, heads: Sequence[str], rows: Sequence[Sequence[object]], numbers: Iterable[int] = (),
+    optional: Collection[str] = ("campaign",),
+) -> Html:  # fmt: skip
+    """Return a `table` without those of its `optional` columns that are empty, as `campaign` is unless two are compared."""
+    kept = [i for i, head in enumerate(heads) if head not in optional or any(row[i] for row in rows)]
     shown = ([row[i] for i in kept] for row in rows)
     return table(caption, [heads[i] for i in kept], shown, [kept.index(i) for i in numbers])
 

@@ -56,12 +56,12 @@ def port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def cluster(folder: Path, port: int, **returned: Any) -> SystemCluster:
+def cluster(folder: Path, port: int, backend: SystemBackend | None = None, **returned: Any) -> SystemCluster:
     for name in ("data", "log"):
         (folder / name).mkdir()
     address = f"127.0.0.1:{port}"
     place = Place(node=1, listen="", client=address, address="", peers={2: ""}, data=folder / "data" / "node-1")
-    return SystemCluster(Mistaken(**returned), {1: place}, RunFolder(folder), None)
+    return SystemCluster(backend or Mistaken(**returned), {1: place}, RunFolder(folder), None)
 
 
 @pytest.mark.parametrize("command", ["server --port 7000", None])
@@ -295,23 +295,24 @@ class Slow(Mistaken):
 
 
 def test_a_node_has_started_when_it_is_ready(tmp_path: Path, port: int) -> None:
-    (tmp_path / "log").mkdir()
-    place = Place(
-        node=1, listen="", client=f"127.0.0.1:{port}", address="", peers={2: ""}, data=tmp_path / "data" / "node-1"
-    )
-    for backend, starts in ((Slow(False, OSError("refused"), True), True), (Slow(False), False)):
-        nodes = SystemCluster(backend, {1: place}, RunFolder(tmp_path), None)
-        assert nodes.start_seconds == 20
-        nodes.start_seconds = 20.0 if starts else 0.1
-        try:
-            if starts:
-                nodes.start(1)
-                assert nodes.status(1) is not None
-            else:
-                with pytest.raises(ClusterError, match="node 1 does not say that it is `ready` 0 s after its start"):
-                    nodes.start(1)
-        finally:
-            nodes.close(ask=False)
+    nodes = cluster(tmp_path, port, Slow(False, OSError("refused"), True))
+    assert nodes.start_seconds == 20
+    try:
+        nodes.start(1)
+        assert nodes.status(1) is not None
+    finally:
+        nodes.close(ask=False)
+
+
+def test_a_node_that_is_never_ready(tmp_path: Path, port: int) -> None:
+    nodes = cluster(tmp_path, port, Slow(False))
+    assert nodes.start_seconds == 20
+    nodes.start_seconds = 0.1
+    try:
+        with pytest.raises(ClusterError, match="node 1 does not say that it is `ready` 0 s after its start"):
+            nodes.start(1)
+    finally:
+        nodes.close(ask=False)
 
 
 def test_a_node_that_goes_to_the_background(tmp_path: Path, port: int) -> None:
